@@ -180,7 +180,7 @@ pub struct SendMessage {
 
 impl SendMessage {
     /// The configuration of the run, besides answering the text.
-    pub fn into_order(self) -> RunConfig {
+    pub fn into_run_config(self) -> RunConfig {
         RunConfig {
             attachments: self.attachments,
             model: self.model,

@@ -173,7 +173,7 @@ impl Client {
         self.post(self.at(&["runs", run, "retry"]), request).await
     }
 
-    /// Makes a new run that goes on from where this one, which has ended, came to.
+    /// Creates a new run that continues from the end of this ended one.
     pub async fn resume_run(&self, run: &str, request: &ResumeRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "resume"]), request).await
     }
@@ -197,7 +197,7 @@ impl Client {
         self.ask(Method::DELETE, self.at(&["runs", run, "pin"])).await
     }
 
-    /// Takes away what came before the ending of a run, or before an event of it.
+    /// Removes the events before the ending of a run, or before one of its events.
     pub async fn prune_run(&self, run: &str, request: &PruneRun) -> Result<Pruned, ClientError> {
         self.post(self.at(&["runs", run, "prune"]), request).await
     }
@@ -262,7 +262,7 @@ impl Client {
         self.ask(Method::DELETE, Address::outside(&self.base, &["admin", "tokens", token])).await
     }
 
-    // What operators ask.
+    // Admin calls.
 
     /// Makes a copy of the whole store on the server's machine, named by the server unless the request has a name.
     pub async fn make_backup(&self, request: &MakeBackup) -> Result<Backup, ClientError> {

@@ -24,7 +24,9 @@ pub enum DraftError {
     /// Not JSON, or JSON that not every reader would read alike.
     #[error("data is refused: {0}")]
     Json(#[from] DoorError),
-    #[error("data has {bytes} bytes without white space; the maximum is {max}: store large content as artifacts")]
+    #[error(
+        "data has {bytes} bytes without white space; the maximum is {max}: store large content as artifacts"
+    )]
     TooLarge { bytes: usize, max: usize },
     #[error("data is {found} and must be an object")]
     NotAnObject { found: &'static str },

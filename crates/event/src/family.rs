@@ -40,7 +40,7 @@ macro_rules! payload {
         }
 
         impl $name {
-            /// With nothing but what must be there.
+            /// With required fields only.
             #[allow(clippy::too_many_arguments, clippy::new_without_default)]
             pub fn new($( $req: $req_type ),*) -> Self {
                 $name { $( $req, )* $( $opt: None, )* }

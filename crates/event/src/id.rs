@@ -87,7 +87,7 @@ id!(
     RunId, "run_", "a run id (run_ and 26 characters)"
 );
 id!(
-    /// Names what an operator asked for.
+    /// Identifies a task.
     TaskId, "task_", "a task id (task_ and 26 characters)"
 );
 id!(
@@ -122,7 +122,7 @@ impl ForeignId {
         }
     }
 
-    /// One of our own: a prefix such as `call_` and a ULID.
+    /// An id of our own: a prefix such as `call_` and a ULID.
     pub fn minted(prefix: &str, ulid: Ulid) -> Self {
         ForeignId(format!("{prefix}{ulid}").into())
     }

@@ -33,7 +33,7 @@ pub use picture::{ImageRef, Pictures, UnresolvedContent};
 pub enum Mode {
     /// Whole blocks.
     Message,
-    /// Pieces, as they came.
+    /// Pieces, as they arrive.
     Delta,
 }
 
@@ -74,9 +74,9 @@ enum Stage {
 /// What is known of a call.
 #[derive(Debug, Clone, Copy)]
 struct Call {
-    /// The model asked for it; other calls are no part of the conversation.
+    /// The model requested it; other calls are not part of the conversation.
     proposed: bool,
-    /// The application carries it out, and knows what came of it.
+    /// The application executes it, and knows its result.
     client: bool,
 }
 

@@ -116,7 +116,7 @@ async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
     Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}")).into_response()
 }
 
-/// For every path that is there for other methods.
+/// For a known path with an unsupported method.
 async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::MethodNotAllowed, format!("{method} is not for {path:?}")).into_response()

@@ -100,7 +100,7 @@ fn unknown<Name>(route: &Route<Name>, name: &str) -> String {
     format!("this path has no parameter {:?}; {advice}", shortened(name))
 }
 
-/// How many things a page may bring.
+/// The number of items per page.
 pub(crate) fn limit(query: Option<&str>, default: usize, max: usize) -> Accepted<usize> {
     match query {
         None => Ok(default),
@@ -409,7 +409,7 @@ pub(crate) fn new_run(
     let asked = request::RunConfig {
         resume: request.resume.take(),
         from_sequence: request.from_sequence,
-        ..request.take_order()
+        ..request.take_run_config()
     };
     let mut queued = Queued::new(kind);
     queued.title = text("title", request.title)?;
@@ -444,7 +444,8 @@ fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accept
             Ok(None)
         }
         RunKind::External => {
-            let detail = "agent.tools and agent.options are allowed only for runs of kind agent_loop; leave them out";
+            let detail =
+                "agent.tools and agent.options are allowed only for runs of kind agent_loop; leave them out";
             Err(Refusal::new(Code::OrderRefused, detail))
         }
         kind => {
@@ -459,7 +460,7 @@ fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accept
 
 /// The first run of a task that is to be, when there is to be one.
 pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<RunRequest>> {
-    let asked = request.take_order();
+    let asked = request.take_run_config();
     let Some(word) = request.kind.as_deref() else {
         no_order(&asked)?;
         if request.agent.is_some() {
@@ -493,7 +494,7 @@ pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) ->
         return Err(Refusal::new(Code::OrderRefused, "text is empty; send at least one character"));
     }
     queued.requested_by = Some(by.to_owned());
-    let wanted = order(RunKind::AgentLoop, &queued, request.into_order())?;
+    let wanted = order(RunKind::AgentLoop, &queued, request.into_run_config())?;
     let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
     Ok(RunRequest { new, wanted, resume: None })
 }

@@ -287,7 +287,7 @@ pub(crate) fn damaged(damage: &Damage, names_run: bool) -> String {
     serde_json::to_string(&told).expect("texts and numbers can be said in JSON")
 }
 
-/// A page of envelopes, each exactly as it was stored, and which were asked for and are not given.
+/// A page of envelopes, each exactly as stored, with the gaps in the requested range.
 pub(crate) fn events_page(
     envelopes: &[(u64, Bytes)],
     next: i64,

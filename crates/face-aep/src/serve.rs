@@ -164,7 +164,7 @@ pub async fn check_query<Name>(State(route): State<Route<Name>>, request: Reques
     }
 }
 
-/// Gives every request an id that its response carries, and words refusals as problems.
+/// Adds a request id to every response, and encodes refusals as problems.
 async fn identify(
     State((world, redactor)): State<(World, Arc<Redactor>)>,
     mut request: Request,
@@ -206,7 +206,7 @@ async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
     Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}")).into_response()
 }
 
-/// For every path that is there for other methods.
+/// For a known path with an unsupported method.
 pub async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::MethodNotAllowed, format!("{method} is not for {path:?}")).into_response()

@@ -127,7 +127,7 @@ impl Open {
                 }
             },
             () = self.heartbeat.due() => match self.subscription.last() {
-                // What a filter hides moves the reader on too, so that it does not look at it again.
+                // Filtered events also advance the cursor, so that they are not read again.
                 Some(last) if self.hides && self.told < Some(last) => self.push_passed(&mut out, last),
                 _ => out.extend_from_slice(sse::HEARTBEAT),
             },

@@ -16,7 +16,7 @@ use crate::folder::{self, make_folder, sync_folder};
 use crate::limits::BACKUP_STEP_PAGES;
 use crate::marker::{self, Contents};
 
-/// Copies to a folder that must not exist yet. What a failed backup has made is taken away again.
+/// Copies to a folder that must not exist yet. A failed backup is removed.
 pub(crate) fn backup(
     connection: &Connection,
     blobs: &Blobs,

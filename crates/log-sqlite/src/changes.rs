@@ -136,7 +136,7 @@ pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates)
     let mut statement = connection.prepare(sql).context(context)?;
     let newest = |row: &rusqlite::Row<'_>| number(row, 0);
     journal.first_needed = statement.query_row([int(journal.last)], newest).context(context)?;
-    // The newest is always needed: it was written after whatever was brought to the table with it.
+    // The newest is always needed: it was written after everything that it moved to the table.
     for commit in journal.first_needed.min(journal.last)..=journal.last {
         let mut found = statement.query([int(commit)]).context(context)?;
         let row = found.next().context(context)?;

@@ -19,7 +19,7 @@ use crate::fault::FaultContext as _;
 use crate::limits;
 use crate::write_back::WriteBack;
 
-/// The writer's side: decides what is asked for, after each commit.
+/// The writer's side: decides after each commit which copy to request.
 pub(crate) struct Checkpoints {
     asks: SyncSender<CopyRequest>,
     shared: Arc<CheckpointProgress>,
@@ -38,7 +38,7 @@ pub(crate) struct Checkpoints {
 #[derive(Default)]
 struct CheckpointProgress {
     copied: Copied,
-    /// A copy was asked for and is not done.
+    /// A copy was requested and is not finished.
     at_work: AtomicBool,
 }
 
@@ -203,7 +203,7 @@ fn work(
                 !outcome.hindered
             }
             Err(fault) => {
-                // The log grows meanwhile; nothing is lost, and it is asked again.
+                // The log grows meanwhile; nothing is lost, and the copy is requested again.
                 tracing::warn!(%fault, "copying the write-ahead log into the database failed");
                 false
             }

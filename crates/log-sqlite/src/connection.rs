@@ -90,7 +90,7 @@ impl DatabaseFile {
         set("secure_delete", 1)?;
         self.set(connection, "journal_mode", Value::Text("wal".to_owned()))?;
         set("synchronous", if self.durability == Durability::Strict { 2 } else { 1 })?;
-        // Where a sync does not reach the disk by itself, ask for one that does.
+        // On systems where an ordinary sync does not reach the disk, use one that does.
         set("fullfsync", 1)?;
         set("checkpoint_fullfsync", 1)?;
         set("wal_autocheckpoint", 0)?;
@@ -146,7 +146,7 @@ pub(crate) fn check_version() -> Result<(), Fault> {
 mod tests {
     use super::*;
 
-    /// The settings that durability rests on, asked of SQLite and not of what we set.
+    /// The settings that durability depends on, read back from SQLite.
     #[test]
     fn each_role_has_its_settings() {
         let folder = tempfile::tempdir().unwrap();

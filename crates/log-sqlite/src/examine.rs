@@ -18,10 +18,10 @@ use crate::layout::{self, FeedRow, StreamTail};
 use crate::packing::NOBODY;
 use crate::rows;
 
-/// How often SQLite asks whether to go on, in its own small steps.
+/// How often SQLite checks whether to continue, in its own small steps.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
-/// Looks at everything, at blobs too if they are given, over a connection that is not used afterwards.
+/// Checks everything, also blobs if they are given, over a connection that is not used afterwards.
 /// Refused as closed when `stop` is set meanwhile.
 pub(crate) fn examine(
     mut connection: Connection,
@@ -408,8 +408,8 @@ impl StoreCheck<'_> {
         }
     }
 
-    /// Reads a table in the order of its number column, from the first to the last that can be read.
-    /// `sql` asks for rows with at least the number `?1`, at most `?2` of them, number first.
+    /// Reads a table in the order of its number column, from the first to the last readable row.
+    /// `sql` selects rows with at least the number `?1`, at most `?2` of them, number first.
     fn scan(&mut self, table: &str, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<()>) {
         let mut from = 0_i64;
         while !(self.stop)() {
@@ -472,7 +472,7 @@ impl StoreCheck<'_> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query([from, 1])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        // Every column is looked at, since a value may continue on a damaged page.
+        // Every column is read, since a value may continue on a damaged page.
         for column in 1..row.as_ref().column_count() {
             row.get_ref(column)?;
         }

@@ -23,8 +23,8 @@ pub(crate) struct Folder {
     lock: File,
 }
 
-/// Gives the lock back in so many words. Closing the file is not enough: a process that is being started has a copy of
-/// it until its program begins, and would hold the folder as long.
+/// Releases the lock explicitly. Closing the file is not enough: a child process has a copy of
+/// it until its program starts, and would hold the folder as long.
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = self.lock.unlock() {
@@ -74,10 +74,10 @@ impl Folder {
         high_water_in(&self.path)
     }
 
-    /// Makes an empty database file, readable by its owner only, unless there is one.
+    /// Creates an empty database file, readable by its owner only, unless there is one.
     ///
-    /// The blob folder is made last, so where it is there has been a whole store: then a database that is
-    /// missing or empty is damage, and not a new one.
+    /// The blob folder is created last, so if it exists there was a whole store: then a
+    /// missing or empty database is damage, and not a new one.
     pub(crate) fn make_database(&self) -> Result<(), Fault> {
         let path = self.database();
         let empty = std::fs::metadata(&path).map_or(true, |database| database.len() == 0);
@@ -151,7 +151,7 @@ fn held(path: &Path, lock: &mut File) -> Fault {
     Fault::new(FaultKind::Locked, Retry::Maybe, message)
 }
 
-/// Makes a folder and those above it, for their owner only; one that exists is left as it is.
+/// Creates a folder and its parents, for their owner only; an existing one is left as it is.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Fault> {
     if path.is_dir() {
         return Ok(());

@@ -48,7 +48,7 @@ pub(crate) struct Window<'c> {
     read: u64,
     /// What is new, stream by stream.
     stretches: QuickMap<i64, Stretch>,
-    /// At how many bytes it is asked again which streams go on.
+    /// At how many bytes the check for continuing streams is repeated.
     ask_at: u64,
     /// Hardly any did.
     ended: bool,
@@ -324,7 +324,7 @@ fn absorbed(connection: &Connection, stream: i64, new_bytes: u64) -> rusqlite::R
     Ok(absorbed.map(|(chunk, _)| chunk).collect())
 }
 
-/// What brings the new records of one stream into chunks, step by step.
+/// Packs the new records of one stream into chunks, step by step.
 fn pieces_of(
     connection: &Connection,
     key: &StreamKey,
@@ -384,8 +384,8 @@ fn pieces_of(
     };
     let mut piece = fresh(tail, replaced);
     let (mut begin, mut chunk_start, mut chunk_bytes) = (0, start, 0);
-    // What was sealed is not hashed again: the chain goes on from where it was. Should the old records
-    // have been changed meanwhile, they do not lead there, and a look at the whole store finds it.
+    // Sealed records are not hashed again: the chain continues from its value. If the old records
+    // were changed meanwhile, they do not lead there, and a check of the whole store finds it.
     let mut head = tail.head;
     for place in 0..=records.len() {
         let bytes = records.get(place).map_or(0, |(_, bytes)| bytes.len());
@@ -430,7 +430,7 @@ fn pieces_of(
 mod tests {
     use super::*;
 
-    /// A window in which streams begin one after the other, and each goes on for so long.
+    /// A window in which streams start one after the other, and each continues for so long.
     fn window(connection: &Connection, streams: u64, each: u64, for_long: u64) -> Window<'_> {
         let mut window = Window::new(connection);
         window.read = streams * each;
@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn a_window_of_streams_that_have_ended_is_long_enough_and_one_of_streams_that_go_on_is_not() {
         let connection = Connection::open_in_memory().unwrap();
-        // How many streams, and for how many times its own bytes each goes on.
+        // How many streams, and for how many times its own bytes each continues.
         for (streams, for_long, ended) in
             [(1000, 0, true), (1000, 100, true), (1000, 130, false), (100, 100, false), (10_000, 1000, true)]
         {

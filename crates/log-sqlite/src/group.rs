@@ -26,7 +26,7 @@ pub(crate) struct Group<'c> {
     others_changed: bool,
 }
 
-/// What was committed before, as it is known in memory.
+/// The committed state, as it is in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupContext<'c> {
     pub(crate) hot: &'c Hot,
@@ -169,8 +169,8 @@ impl<'c> Group<'c> {
         }
     }
 
-    /// Writes the changes of rows, and brings the earlier ones to the table when they are many. Where content was taken
-    /// away nothing of them may lie anywhere else.
+    /// Writes the changes of rows, and moves earlier ones to the table when there are many. When content was removed,
+    /// no copy may be left anywhere else.
     fn write_changes(&mut self) -> Result<(), Fault> {
         let (takes, changes) = (self.written.took(), !self.written.states.is_empty());
         self.others_changed |= changes;
@@ -279,12 +279,12 @@ impl GroupOutcome {
         self.journal = None;
     }
 
-    /// Whether content was taken away that must not stay in the write-ahead log either.
+    /// Whether content was removed that must not stay in the write-ahead log either.
     pub(crate) fn took(&self) -> bool {
         !self.taken.is_empty()
     }
 
-    /// Whether any of that was of a stream that is hot. To be asked before [`GroupOutcome::remember`].
+    /// Whether any of that was of a hot stream. Must be called before [`GroupOutcome::remember`].
     pub(crate) fn took_of_hot(&self, hot: &Hot) -> bool {
         self.taken.iter().any(|taken| hot.known(&taken.key).is_some())
     }

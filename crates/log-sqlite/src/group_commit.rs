@@ -22,13 +22,13 @@ pub(crate) struct GroupCommitPolicy {
 }
 
 impl GroupCommitPolicy {
-    /// How many are to be in line before a commit begins, and how long they are waited for; `None`: it begins.
+    /// The queue length to wait for before a commit, and how long; `None`: commit now.
     pub(crate) fn wanted(&self) -> Option<(usize, Duration)> {
         let count = self.at_once / GROUP_WAIT_DIVISOR;
         (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_MAX)))
     }
 
-    /// So many were in line when it was taken.
+    /// Records the queue length when it was taken.
     pub(crate) fn came(&mut self, count: usize) {
         if self.wanted().is_some_and(|(wanted, _)| count < wanted) {
             self.at_once -= self.at_once.div_ceil(GROUP_WAIT_LESS_DIVISOR);

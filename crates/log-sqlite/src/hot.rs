@@ -61,7 +61,7 @@ pub(crate) struct CommittedGroup<'s> {
     pub(crate) spans: &'s [StreamSpan],
 }
 
-/// Records that one append brought for one stream, and what is known of the stream after them.
+/// Records of one append for one stream, and the state of the stream after them.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamSpan {
     pub(crate) key: StreamKey,
@@ -70,7 +70,7 @@ pub(crate) struct StreamSpan {
     pub(crate) known: KnownTail,
 }
 
-/// What was taken away of one stream.
+/// What was removed from one stream.
 pub(crate) struct RemovedRecords {
     pub(crate) key: StreamKey,
     /// What it is now.
@@ -118,7 +118,7 @@ impl Hot {
         stream.parts.from(from, max)
     }
 
-    /// Why nothing may be added to a stream, nor taken away, if it has damaged records.
+    /// Why nothing may be appended to a stream or removed from it, if it has damaged records.
     pub(crate) fn refusal(&self, key: &StreamKey) -> Option<Fault> {
         let inner = self.lock();
         let range = inner.damaged.get(key)?;
@@ -174,7 +174,7 @@ impl Hot {
         inner.both.more(more);
     }
 
-    /// Groups up to a position, with records of these streams and all of them sealed, were taken away.
+    /// Groups up to a position, with records of these streams and all of them sealed, were removed.
     pub(crate) fn taken_away(&self, last_position: u64, streams: &[StreamKey]) {
         let mut inner = self.lock();
         while let Some(gone) = inner.groups.pop_front_if(|group| group.last_position <= last_position) {

@@ -69,7 +69,7 @@ impl Evidence {
                 None
             }
         };
-        // That of the process that wrote what is there.
+        // The durability of the process that wrote the store.
         let durability = mark.map_or(durability, |mark| mark.durability);
         Ok(Evidence { database, survey, mark, durability })
     }

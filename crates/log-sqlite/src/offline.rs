@@ -25,7 +25,7 @@ pub struct FolderCheck {
     pub pages_checked: bool,
 }
 
-/// The newest schema; an older database is brought forward when a server opens it.
+/// The newest schema; an older database is migrated when a server opens it.
 pub const SCHEMA: i64 = schema::VERSION;
 
 /// Looks quickly whether the database is ours and sound. Finding that it is not is a fault.
@@ -85,7 +85,7 @@ fn check_copy(copy: &Path, schema: i64) -> Result<(), Fault> {
     let place = place_in(copy);
     let connection = place.open(Role::Salvager)?;
     if schema < SCHEMA {
-        // Its records can be read when it was brought forward.
+        // Its records can be read after migration.
         return examine::check_pages(&connection);
     }
     let found =

@@ -26,7 +26,7 @@ pub struct SqliteOptions {
     /// See [`limits::HOT_BYTES_MAX`]. For measuring what appends cost while nothing is sealed.
     #[doc(hidden)]
     pub hot_bytes_max: u64,
-    /// See [`limits::FRESH_ROWS_MAX`]. For tests that want rows brought to their table often.
+    /// See [`limits::FRESH_ROWS_MAX`]. For tests that need rows written to their table often.
     #[doc(hidden)]
     pub fresh_rows_max: usize,
     /// See [`limits::SEAL_AGE`]. For tests that do not want to wait.

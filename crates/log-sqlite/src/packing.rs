@@ -48,7 +48,7 @@ fn is_text(record: &[u8]) -> bool {
     record.first() == Some(&b'{') && record.last() == Some(&b'}') && str::from_utf8(record).is_ok()
 }
 
-/// Joins records; `None` is one that was taken away.
+/// Joins records; `None` is a removed one.
 pub(crate) fn join<'r>(records: impl Iterator<Item = Option<&'r [u8]>> + Clone) -> PackedRecords {
     let text = records.clone().flatten().all(is_text);
     let room = records.clone().map(|record| record.map_or(GONE.len(), <[u8]>::len) + 1).sum::<usize>();
@@ -258,7 +258,7 @@ pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<FeedSpan>> {
 
 // ---- changes of rows ----
 
-/// A row as it is from one commit on.
+/// The state of a row from one commit on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change<'c> {
     pub(crate) space: &'c str,

@@ -79,7 +79,7 @@ impl Seen {
     }
 }
 
-/// A row of a table, as far as it is on its page.
+/// A row of a table, as much of it as its page has.
 struct Row<'p> {
     id: i64,
     columns: Vec<Column<'p>>,

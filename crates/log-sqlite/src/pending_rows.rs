@@ -103,9 +103,9 @@ pub(crate) struct PendingRows(Mutex<PendingRowMap>);
 #[derive(Default)]
 struct PendingRowMap {
     states: RowStates,
-    /// When the oldest of them came.
+    /// When the oldest of them was changed.
     since: Option<Instant>,
-    /// How often the writer began to bring them to the table.
+    /// How often the writer started to move them to the table.
     rounds: u64,
 }
 
@@ -162,7 +162,7 @@ impl PendingRows {
         Amount { rows: inner.states.count, bytes: inner.states.bytes }
     }
 
-    /// When the oldest came; `None` when nothing is pending.
+    /// When the oldest was changed; `None` when nothing is pending.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.lock().since
     }
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(pending_rows.amount().rows, 1);
     }
 
-    /// A row that was brought to the table while it was changed once more has to be taken from there when it goes.
+    /// A row that is moved to the table while it changes again has to be deleted there when it is removed.
     #[test]
     fn what_was_brought_to_the_table_is_known_to_be_there() {
         let pending_rows = pending_rows(&[("a", "x"), ("b", "gone")]);

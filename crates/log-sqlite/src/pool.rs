@@ -71,7 +71,7 @@ impl<C: Send + 'static> Pool<C> {
         (Pool { name, bounds, queue }, threads)
     }
 
-    /// Puts work that weighs `bytes` in line. Its place is taken now, not when the answer is awaited.
+    /// Queues a job that weighs `bytes`. Its place is taken now, not when the answer is awaited.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -149,7 +149,7 @@ impl<C> Queue<C> {
         loop {
             if let Some((bytes, job)) = waiting.jobs.pop_front() {
                 waiting.bytes -= bytes;
-                // It may have woken by itself, and is not to be counted on any more.
+                // It may have woken spontaneously, and no longer counts as idle.
                 waiting.resting.retain(|resting| *resting != place);
                 return Some(job);
             }

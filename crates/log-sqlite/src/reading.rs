@@ -90,7 +90,7 @@ pub(crate) fn end(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result
     Ok(stored.filter(|tail| tail.next_sequence > 0).map(|tail| tail.known().end()))
 }
 
-/// The same with the chain: what is hot is read and added to what its sealed part came to.
+/// The same with the chain: hot records are read and added to the chain of the sealed part.
 pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<Tail>, Fault> {
     let found = hot.known_with_parts(key);
     let snapshot = snapshot(connection)?;
@@ -102,7 +102,7 @@ pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Resul
         let read = page.hot(&snapshot, &tail, &parts);
         read.map_err(|fault| page.about(&snapshot, &tail, &parts, fault))?;
         tail.head = page.filling;
-        // What was sealed meanwhile may go further than the index did.
+        // The part sealed meanwhile may go further than the index did.
         if known.next_sequence > tail.next_sequence {
             page.expect(known.next_sequence)?;
             (tail.next_sequence, tail.last_position) = (known.next_sequence, known.last_position);
@@ -220,7 +220,7 @@ impl Filling for WrittenPage<'_> {
 /// What a writer is guessed to add to a record.
 const WRITTEN_EXTRA_BYTES: usize = 24;
 
-/// A page, after the index was asked, however long ago.
+/// A page, after the index was read, however long ago.
 fn page<F: Filling>(
     connection: &Connection,
     parts: &[Part],
@@ -366,7 +366,7 @@ impl<'k, F: Filling> PageReader<'k, F> {
         F::ENDS_WITH_CHUNKS && self.taken > 0 && self.bytes >= self.bound.bytes / 2
     }
 
-    /// What comes next must be this.
+    /// Checks that the next record is the expected one.
     fn expect(&self, found: u64) -> Result<(), Fault> {
         if found == self.next {
             return Ok(());
@@ -447,8 +447,8 @@ mod tests {
         }
     }
 
-    /// However much happens between asking the index and taking the snapshot, nothing is read twice,
-    /// nothing is missed that was there when the index was asked, and nothing comes back that is gone.
+    /// However much happens between reading the index and taking the snapshot, nothing is read twice,
+    /// nothing is missed that existed when the index was read, and nothing removed reappears.
     #[test]
     fn what_the_index_told_is_found_wherever_it_is_by_now() {
         let key: StreamKey = "a".into();
@@ -496,7 +496,7 @@ mod tests {
         })
     }
 
-    /// A page that holds half its bytes ends where a group or a chunk does, and the next goes on from there.
+    /// A page that is half full ends at the end of a group or chunk, and the next one continues there.
     #[test]
     fn pages_that_are_half_full_end_with_their_chunk_or_group() {
         let key: StreamKey = "a".into();

@@ -54,7 +54,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// Gives its space back to the disk. `false`: there is none to give.
+    /// Returns its space to the disk. `false`: there is none.
     pub(crate) fn spend(&self) -> bool {
         self.is_held.store(false, Ordering::Relaxed);
         self.remove()

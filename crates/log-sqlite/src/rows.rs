@@ -15,7 +15,7 @@ use crate::layout::{bytes, int, number};
 use crate::limits::REMOVED_AT_A_TIME;
 use crate::sum::Sum;
 
-/// What is asked for of a row, in the order [`stored_row`] takes it.
+/// The columns of a row, in the order [`stored_row`] takes them.
 macro_rules! columns {
     ($rest:literal) => {
         concat!(r#"SELECT space, key, version, value, sum FROM "rows" "#, $rest)
@@ -52,7 +52,7 @@ pub(crate) fn sum(space: &str, key: &str, version: u64, value: &[u8]) -> i64 {
     Sum::of("rows").bytes(space.as_bytes()).bytes(key.as_bytes()).number(version).bytes(value).column()
 }
 
-// ---- what readers ask ----
+// ---- calls of readers ----
 
 pub(crate) fn row(connection: &Connection, space: &str, key: &str) -> Result<Option<Row>> {
     let row = found(connection, space, key)?;

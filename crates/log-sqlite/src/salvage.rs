@@ -469,7 +469,7 @@ impl FoundContent {
     }
 }
 
-/// What commits made of rows, as long as it is not in their table.
+/// Changes of rows by commits that are not in their table yet.
 #[derive(Default)]
 struct FoundChanges {
     first_needed: u64,

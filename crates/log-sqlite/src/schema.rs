@@ -179,7 +179,7 @@ const STEPS: &[SchemaStep] = &[
     SchemaStep::Moving { first: "", moving: sums::fill, last: "" },
 ];
 
-/// How a schema is brought forward.
+/// How a schema is migrated.
 enum SchemaStep {
     Sql(&'static str),
     /// What SQL alone cannot do happens in the middle.

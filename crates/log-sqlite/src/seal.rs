@@ -25,7 +25,7 @@ pub(crate) fn take_away(connection: &Connection, units: &[Unit]) -> Result<(), F
     Ok(())
 }
 
-/// Writes chunks. Answers how many records are sealed that were not before.
+/// Writes chunks. Returns how many records are newly sealed.
 pub(crate) fn land(connection: &Connection, pieces: &[SealedPiece]) -> Result<Totals, Fault> {
     let mut new = Totals::default();
     for piece in pieces {

@@ -55,7 +55,7 @@ pub(crate) struct SealWork {
     pub(crate) units: Vec<Unit>,
 }
 
-/// How the writer asks.
+/// How long the writer waits for the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitMode {
     /// It has better things to do than to wait for the sealer.

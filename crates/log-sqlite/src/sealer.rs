@@ -26,12 +26,12 @@ pub(crate) struct SealRequest {
     pub(crate) asker: Thread,
 }
 
-/// What comes of a window: portions of chunks, and at the end all of its groups; or a fault, and nothing more.
+/// The results of a window: portions of chunks, and at the end all of its groups; or a fault, and nothing more.
 pub(crate) type Answer = Result<SealerReply, Fault>;
 
 pub(crate) enum SealerReply {
     Portion(Vec<SealedPiece>),
-    /// The last: what can be taken away when all portions are written.
+    /// The last: what can be removed when all portions are written.
     Groups(Vec<Unit>),
 }
 

@@ -48,7 +48,7 @@ pub struct SqliteStore {
     is_backup: AtomicBool,
     blob_folder: Blobs,
     closing: Arc<AtomicBool>,
-    /// Hangs up when the folder was let go.
+    /// Closes when the folder was unlocked.
     ended: watch::Receiver<()>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -395,7 +395,7 @@ impl Store for SqliteStore {
         self.hang_up();
         let mut ended = self.ended.clone();
         Box::pin(async move {
-            // Nothing is ever sent: the channel closes when the last thread has let go of the folder.
+            // Nothing is ever sent: the channel closes when the last thread has released the folder.
             while ended.changed().await.is_ok() {}
             Ok(())
         })
@@ -443,7 +443,7 @@ fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions)
     let name = place.name();
     let evidence = Evidence::gather(folder, options.durability)?;
     let connection = place.connect(Role::Writer)?;
-    // Before any setting: a database that is not ours stays as it is.
+    // Before any setting: a database that is not ours must stay unchanged.
     let identified = schema::identify(&connection, &name);
     if matches!(identified, Err(Refusal::NotOurs(_))) {
         return Err(identified.expect_err("it was just looked at"));

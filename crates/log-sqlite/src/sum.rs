@@ -6,7 +6,7 @@
 
 use twox_hash::XxHash3_64;
 
-/// A sum as it grows, part by part. The parts cannot be shifted against each other: each is hashed by itself, over
+/// A sum that is built part by part. The parts cannot be shifted against each other: each is hashed by itself, over
 /// the sum of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sum(u64);

@@ -121,7 +121,7 @@ pub(crate) fn survey(database: &Path) -> io::Result<Option<Survey>> {
 }
 
 impl Survey {
-    /// Gives every intact page image that a recovery does not use, with the size of a page.
+    /// Passes every intact page image that a recovery does not use to a closure, with the size of a page.
     pub(crate) fn pages_beyond(&self, database: &Path, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let Some(mut file) = open(&beside(database))? else { return Ok(()) };
         let start = if self.reached == 0 {

@@ -98,8 +98,8 @@ impl Task {
 }
 
 impl Job {
-    /// Whether it may share a commit with others. What takes records away looks at what is committed, and what may use
-    /// the reserve must not bring others along.
+    /// Whether it may share a commit with others. A removal reads committed data only, and an append that may use
+    /// the reserve must be alone.
     fn is_sociable(&self) -> bool {
         !self.append.may_use_reserve()
     }
@@ -113,7 +113,7 @@ pub(crate) struct WriterContext {
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
     pub(crate) queue: Arc<WriterQueue<Task>>,
     pub(crate) meters: Arc<Meters>,
-    /// While it is spent nothing is written that does not take away.
+    /// While it is spent, only removals are written.
     pub(crate) reserve: Reserve,
 }
 
@@ -142,11 +142,11 @@ pub(crate) struct Writer {
     /// Pages in the write-ahead log after the last commit, as SQLite reported.
     wal_pages: Arc<AtomicU32>,
     sealing: Sealing,
-    /// After rows could not be brought to their table.
+    /// Set after rows could not be written to their table.
     fold_not_before: Option<Instant>,
 }
 
-/// What a group came to: for each append, in order, the position of its first record.
+/// The outcome of a group: for each append, in order, the position of its first record.
 type Fates = Vec<Result<u64, AppendError>>;
 
 /// Closes the queue, however the writer ends.
@@ -237,7 +237,7 @@ impl Writer {
         }
     }
 
-    /// Takes what is in the queue, after what is in hand. With nothing in hand, more may be waited for.
+    /// Takes the queue, after the tasks already taken. Without any of those, it may wait for more.
     fn take_all(&mut self, waiting: &mut VecDeque<Task>) -> TakeResult {
         let queue = &self.shared.queue;
         if !waiting.is_empty() {
@@ -251,7 +251,7 @@ impl Writer {
         found
     }
 
-    /// Sleeps until a task arrives, or brings rows to their table, or seals what has come of age.
+    /// Sleeps until a task arrives, or writes pending rows to their table, or seals old groups.
     fn pause(&mut self) {
         let to_fold = self.until_fold();
         if to_fold == Some(Duration::ZERO) {
@@ -326,7 +326,7 @@ impl Writer {
                 let now = moment();
                 self.shared.meters.group(group.iter().map(|job| now.saturating_duration_since(job.since)));
                 if self.written.took() {
-                    // Before the answer: then nothing that was taken away is left in a file.
+                    // Before the answer: then no file has any removed content left.
                     self.checkpoints.empty(self.wal_pages.load(Ordering::Relaxed));
                     self.restore_reserve();
                 }
@@ -363,14 +363,14 @@ impl Writer {
         }
     }
 
-    /// After something was taken away: what it freed is kept for the next time.
+    /// After a removal: the freed space refills the reserve.
     fn restore_reserve(&self) {
         if let Err(fault) = self.shared.reserve.make() {
             tracing::warn!(%fault, "the reserved space is used up; only deletions are written until there is more");
         }
     }
 
-    /// One transaction for a group. `Ok`: durable. `Err`: nothing of it is there.
+    /// One transaction for a group. `Ok`: durable. `Err`: nothing of it was written.
     fn write(&mut self, group: &[Job]) -> Result<Fates, Fault> {
         let fates = self.transact(|writer, connection| {
             let shared = group::GroupContext {
@@ -496,7 +496,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Seals as much as came in, when much is hot.
+    /// Seals as much as was appended, when much is hot.
     fn keep_level(&mut self) {
         let waits = self.sealing.not_before.is_some_and(|then| moment() < then);
         if self.sealing.lags() && !waits {
@@ -563,7 +563,7 @@ impl Writer {
 
     // ---- transactions ----
 
-    /// One transaction. `Ok`: durable. `Err`: nothing of it is there.
+    /// One transaction. `Ok`: durable. `Err`: nothing of it was written.
     fn transact<T>(
         &mut self,
         work: impl FnOnce(&mut Self, &Connection) -> Result<(T, CommitProof), Fault>,
@@ -627,7 +627,7 @@ impl Writer {
     }
 }
 
-/// Puts everything into the database file, so that it alone is the whole store.
+/// Writes everything into the database file, so that it alone is the whole store.
 fn leave(connection: Connection, place: &DatabaseFile) {
     // Another program that reads may be in the way; ending does not wait long for it.
     let emptied = connection.busy_timeout(limits::TRUNCATE_WAIT).and_then(|()| {

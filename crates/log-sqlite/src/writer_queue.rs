@@ -40,7 +40,7 @@ enum QueueState {
 pub(crate) enum TakeResult {
     Tasks,
     Nothing,
-    /// Nothing is there and nothing will come.
+    /// The queue is empty and closed.
     End,
 }
 

@@ -114,7 +114,7 @@ impl Subject {
         Subject { store: Arc::new(store), damage_blob: None, _kept: Box::new(()) }
     }
 
-    /// Keeps `thing` for as long as the store is looked at.
+    /// Keeps `thing` alive as long as the store.
     #[must_use]
     pub fn keeping(self, thing: impl Any) -> Self {
         Subject { _kept: Box::new(thing), ..self }

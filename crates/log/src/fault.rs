@@ -25,9 +25,9 @@ pub struct Fault {
 pub struct Damage {
     /// `None` where not even that can be read any more: then only positions are known.
     pub stream: Option<StreamKey>,
-    /// The damaged sequences of the stream, from the first that was asked for on. A read goes on after the last.
+    /// The damaged sequences of the stream, from the first requested one on. A read continues after the last.
     pub sequences: Option<RangeInclusive<u64>>,
-    /// Of a read of the feed: the damaged positions, from the first that was asked for on. The feed goes on after
+    /// For a read of the feed: the damaged positions, from the first requested one on. The feed continues after
     /// the last.
     pub positions: Option<RangeInclusive<u64>>,
 }
@@ -65,7 +65,7 @@ pub enum FaultKind {
     Locked,
     /// The store was written by a newer release.
     Newer,
-    /// A request went beyond a named limit.
+    /// A request exceeded a named limit.
     TooLarge,
 }
 
@@ -98,7 +98,7 @@ impl Fault {
         Fault { kind, retry, message: message.into(), damage: None }
     }
 
-    /// A read that came to damaged records.
+    /// A read reached damaged records.
     pub fn damaged(damage: Damage) -> Self {
         let message = format!("{damage}; what is whole can be read, check the store with `recount verify`");
         Fault { kind: FaultKind::Corrupt, retry: Retry::Never, message, damage: Some(Box::new(damage)) }

@@ -30,8 +30,8 @@ pub trait Store: Send + Sync + 'static {
     /// Sets the observer of commits. Called once, before the first append.
     fn observe(&self, observer: Arc<dyn Observer>);
 
-    /// All or nothing; durable when answered. Takes its place in line at the call, not when it is first
-    /// awaited, and is not taken back by dropping the answer.
+    /// All or nothing; durable when answered. Queued at the call, not when it is first
+    /// awaited, and not cancelled by dropping the answer.
     fn append(&self, append: Append) -> Answer<Committed, AppendError>;
 
     /// Records of one stream with a sequence of at least `from`, in order, contiguous. From before a cut
@@ -64,8 +64,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`crate::Damage`], which has the position where the feed goes on.
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>>;
 
-    /// `None` when the stream never existed; an erased one answers with its tombstone.
-    /// The chain may have to be worked out from records: ask for the [`Store::end`] where it is not needed.
+    /// `None` when the stream never existed; an erased one returns its tombstone.
+    /// The chain may have to be computed from records: use [`Store::end`] where it is not needed.
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>>;
 
     /// What [`Store::tail`] answers, without the chain: never reads a record.
@@ -131,8 +131,8 @@ pub trait Store: Send + Sync + 'static {
     /// Reads everything once. Slow; for `verify` and `doctor`.
     fn integrity(&self) -> Answer<Integrity>;
 
-    /// Copies the whole store, blobs included, as it is at one moment, into a folder that a store of the same
-    /// kind can be opened in; work goes on meanwhile. Whatever exists at `to` is left alone and refused.
+    /// Copies the whole store, blobs included, as of one moment, into a folder that a store of the same
+    /// kind can open; work continues meanwhile. An existing `to` is refused and left alone.
     fn backup(&self, to: PathBuf) -> Answer<()>;
 
     fn stats(&self) -> Answer<Stats>;
@@ -143,7 +143,7 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Finishes what was accepted, lets go of what it holds, and refuses every further call with
+    /// Finishes accepted work, releases its resources, and refuses every further call with
     /// [`crate::FaultKind::Closed`]. Closing again is fine. Dropping a store without this
     /// loses nothing that was acknowledged.
     fn close(&self) -> Answer<()>;

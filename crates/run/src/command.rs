@@ -7,7 +7,7 @@ use recount_event::{Draft, ForeignId, Json};
 /// A request to change one run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Begin the run. With `resumed_from` it goes on from another one.
+    /// Queue the run. With `resumed_from` it continues another one.
     Queue { queued: Box<run::Queued>, resumed_from: Option<Box<run::ResumedFromEvent>> },
     /// What the producer of an external run reports. All of it or nothing.
     Append { drafts: Vec<Draft> },
@@ -46,7 +46,7 @@ pub enum Command {
     /// Remove the events before `before`, at most those before the ending (all of them when `None`). A
     /// marker describes them; the caller that appends the marker cuts in the same append.
     Prune { before: Option<u64>, reason: String },
-    /// Another worker goes on with one of our runs after the last one was lost.
+    /// Another worker continues an own run after its worker was lost.
     TakeOver { worker_id: String, lease_until_ms: Option<u64>, reason: String },
 }
 

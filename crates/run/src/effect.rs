@@ -76,7 +76,7 @@ fn work(state: &State) -> Vec<Work> {
     work
 }
 
-/// What comes when nothing is open.
+/// The next step when nothing is open.
 fn next_step(state: &State) -> Work {
     match state.kind() {
         RunKind::AgentLoop | RunKind::External if state.cost.exceeded => Work::Conclude,

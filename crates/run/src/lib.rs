@@ -31,5 +31,5 @@ pub use rule::{RULES, Reach, Rule, grammar_page};
 pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, Room, State, Totals};
 pub use view::{Status, Summary};
 
-/// Tools of ours that ask people something instead of being carried out.
+/// Built-in tools that ask people something instead of being executed.
 pub const ASKING_TOOLS: &[&str] = &["ask_user", "hand_off"];

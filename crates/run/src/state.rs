@@ -54,7 +54,7 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Phase {
     Blank,
-    /// `run.resumed_from_event` is there and `run.queued` must follow.
+    /// After `run.resumed_from_event`; `run.queued` must follow.
     Resuming,
     Queued,
     Running,
@@ -143,12 +143,12 @@ pub(crate) enum BlockKind {
 pub struct Call {
     /// Unknown while only an approval has named the call.
     pub tool_name: Option<Arc<str>>,
-    /// What the model asked for, when it was proposed.
+    /// The model's input, if the call was proposed.
     pub input: Option<Arc<Json>>,
     /// The turn that proposed it.
     pub turn_index: Option<u64>,
     pub stage: CallStage,
-    /// The event that first named it: the order in which calls came.
+    /// The event that first named it: the order of calls.
     pub(crate) since: u64,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) answer: Option<Answer>,
@@ -197,7 +197,7 @@ pub(crate) enum ApprovalOutcome {
     Cancelled,
 }
 
-/// What a question or a handoff brought the call that asked.
+/// The result of a question or a handoff for its call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     Response(Arc<Json>),
@@ -207,7 +207,7 @@ pub(crate) enum Answer {
     NobodyCame,
 }
 
-/// What a prompt asks for.
+/// The kind of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PromptKind {
     Approval,
@@ -222,7 +222,7 @@ pub struct PromptName {
     pub id: ForeignId,
 }
 
-/// Something asked of a person that has no outcome yet.
+/// An open prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
     pub asked_ms: u64,
@@ -240,7 +240,7 @@ pub(crate) enum PromptRequest {
 /// Usage of the run, and the state of its budget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Used before this run, in the runs it goes on from.
+    /// Used before this run, by the runs it continues.
     pub(crate) prior: Totals,
     /// Used by the completed turns of this run, and by failed ones as far as that was reported.
     pub(crate) turns: Totals,
@@ -463,7 +463,7 @@ impl State {
         self.cost.prior.plus(self.cost.turns)
     }
 
-    /// What was used before this run, in the runs it goes on from.
+    /// Usage before this run, by the runs it continues.
     pub fn totals_before(&self) -> Totals {
         self.cost.prior
     }
@@ -553,7 +553,7 @@ impl State {
         prompts.chain(calls).collect()
     }
 
-    /// Open calls in the order in which they came.
+    /// Open calls in order.
     pub(crate) fn calls_in_order(&self) -> Vec<ForeignId> {
         let mut ids: Vec<&ForeignId> = self.calls.keys().collect();
         ids.sort_by_key(|id| self.calls[*id].since);
@@ -584,7 +584,7 @@ impl Call {
         self.answer.is_some() || (self.verdict.is_some() && !matches!(self.stage, CallStage::Invoked(_)))
     }
 
-    /// Whether a command of it runs. What such a call asks is for the command, and does not settle it.
+    /// Whether a command of it is running. A prompt of such a call concerns the command, and does not settle it.
     pub(crate) fn runs_command(&self) -> bool {
         matches!(self.stage, CallStage::Invoked(Invoked { shell: Some(Shell { exited: false, .. }), .. }))
     }

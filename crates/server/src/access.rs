@@ -61,7 +61,10 @@ impl Credentials<'_> {
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
         let Some(value) = shown.next() else { return Ok(Credentials::Nothing) };
         if shown.next().is_some() {
-            return Err(Refusal::new(Code::TokenInvalid, "the Authorization header is repeated; send it once"));
+            return Err(Refusal::new(
+                Code::TokenInvalid,
+                "the Authorization header is repeated; send it once",
+            ));
         }
         let text = value.to_str().map_err(|_| wrong())?.trim();
         let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
@@ -135,7 +138,10 @@ impl Gate {
         if self.lets_anybody_in() {
             return Ok(self.operator(None));
         }
-        Err(Refusal::new(Code::TokenMissing, "the request has no token; send authorization: Bearer and a token"))
+        Err(Refusal::new(
+            Code::TokenMissing,
+            "the request has no token; send authorization: Bearer and a token",
+        ))
     }
 
     /// The client of a request of an application. Applications send a key to every server, so where none is required, a

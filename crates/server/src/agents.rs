@@ -63,7 +63,7 @@ pub fn default_system_prompt(config: &Config) -> String {
 }
 
 impl AgentPool {
-    /// Reads the policy, and finds out what sandbox there is. The data folder is there by now.
+    /// Reads the policy, and finds a working sandbox. The data folder exists by now.
     pub(crate) async fn gather(config: &Config, registry: Registry) -> Result<Arc<AgentPool>, StartError> {
         let runs = &config.runs;
         let data = config.data.canonicalize().map_err(|why| {
@@ -114,7 +114,7 @@ impl AgentPool {
         Ok(())
     }
 
-    /// Attaches an agent that executes no runs: for programs that only ask about workspaces.
+    /// Attaches an agent that executes no runs: for programs that only manage workspaces.
     pub(crate) fn attach_idle(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
         engine.attach_idle_performer(Arc::new(self.agent(tenant, engine)))
     }
@@ -251,7 +251,7 @@ fn size_of(folder: &Path) -> String {
             match entry.metadata() {
                 Ok(about) if about.is_dir() => waiting.push(entry.path()),
                 Ok(about) => bytes += about.len(),
-                // It went while we looked.
+                // It was removed meanwhile.
                 Err(_) => {}
             }
         }

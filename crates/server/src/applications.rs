@@ -34,7 +34,7 @@ pub(crate) fn mount(router: Router, aap: &Aap, places: FaceState) -> Router {
     aap.base_paths.iter().fold(router, |router, base| router.nest(base, face.clone()))
 }
 
-/// Words what is refused before the face is reached, where an application asked.
+/// Rewrites refusals from before the face in the form of this protocol.
 pub(crate) async fn word(
     State((aap, redactor)): State<(Arc<Aap>, Arc<Redactor>)>,
     request: Request,

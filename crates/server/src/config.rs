@@ -42,7 +42,7 @@ pub struct Config {
     pub accept_loss_after: Vec<u64>,
     /// How many events may be unsealed. Not for operators: for tests that want much sealing.
     pub hot_events_max: Option<u64>,
-    /// What is pruned by itself, and how often it is looked for.
+    /// Automatic pruning, and its interval.
     pub retention: Policy,
     pub sweep_every: Duration,
     /// Tokens, origins and rates.

@@ -42,7 +42,7 @@ pub(crate) struct ServerContext {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// A stream that was asked for, and the head of its response.
+/// A requested stream, and the head of its response.
 struct Stream {
     head: Bytes,
     pieces: Pieces,
@@ -94,7 +94,7 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
     tokio::time::timeout(limits::DRAIN_WAIT, work).await.ok()
 }
 
-/// Answers requests until one asks for a stream; `None` when the connection is over.
+/// Serves requests until one is for a stream; `None` when the connection is over.
 async fn speak_http(
     socket: Socket,
     peer: SocketAddr,
@@ -132,7 +132,7 @@ async fn speak_http(
     };
     match spoken {
         Ok(stream) => {
-            // The library has answered everything that was asked before, and has nothing left to write.
+            // The library has answered all earlier requests, and has nothing left to write.
             let parts = connection.into_parts();
             let mut socket = parts.io.into_inner();
             socket.give_back(&parts.read_buf);
@@ -178,8 +178,8 @@ impl RequestedStream {
     }
 }
 
-/// Answers requests. One that asks for a stream is never answered here: the stream is put where it is
-/// looked for, and the library is let go of.
+/// Serves requests. A request for a stream is never answered here: the stream is put into the shared slot,
+/// and the connection leaves the library.
 struct Answering {
     house: Arc<ServerContext>,
     peer: SocketAddr,
@@ -210,7 +210,7 @@ impl Service<Request<Incoming>> for Answering {
     }
 }
 
-/// Whether what comes after the head of the response is ours to frame, and the next request begins where
+/// Whether the bytes after the head of the response are ours to frame, and the next request begins where
 /// this one ends.
 fn may_be_told(request: &Request<Incoming>) -> bool {
     let stays = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"keep-alive");

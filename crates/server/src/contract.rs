@@ -26,7 +26,7 @@ pub(crate) async fn explain() -> Response {
     web::file("text/html; charset=utf-8", PAGE.as_bytes())
 }
 
-/// What can be described by itself.
+/// What can be described on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     pub name: &'static str,

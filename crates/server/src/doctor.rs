@@ -25,7 +25,7 @@ use crate::metrics::Sources;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, limits};
 
-/// What a running server looks at.
+/// The state that the checks of a running server use.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) sources: Sources,
@@ -220,7 +220,7 @@ fn durability(checks: &mut Vec<Check>, durability: Durability) {
     });
 }
 
-/// The store's writer asks for it when it starts and goes on without.
+/// The store's writer requests a priority at start, and continues without it if refused.
 fn priority(checks: &mut Vec<Check>) {
     const NAME: &str = "priority";
     let niceness = recount_log_sqlite::limits::WRITER_NICENESS;

@@ -163,7 +163,7 @@ impl Folder {
         }
     }
 
-    /// Where a run begins and ends and what it adds up to, when there is such a run.
+    /// The beginning, end and chain value of a run, if it exists.
     pub async fn tail(&self, run: &str) -> Result<Option<Tail>, StartError> {
         match &self.source {
             ExportSource::Store(store) => store.tail(&run.into()).await.map_err(failed),

@@ -75,7 +75,7 @@ const EXPOSED: &str = "aap-turn-id, etag, idempotency-replayed, location, retry-
 const SENDABLE: &str = "accept, authorization, content-type, idempotency-key, if-match, if-none-match, \
                         last-event-id, traceparent, x-request-id";
 
-/// The page that a request comes from.
+/// The origin of a request.
 enum PageAccess {
     /// No page, or one of ours.
     Own,
@@ -88,7 +88,7 @@ fn is_preflight(request: &Request) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Asked by pages of the open net before they ask a machine in a private one.
+/// Sent by public pages before they use a machine in a private network.
 const PRIVATE_ASKED: &str = "access-control-request-private-network";
 const PRIVATE_ALLOWED: &str = "access-control-allow-private-network";
 

@@ -63,7 +63,7 @@ fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<ServerContext>, full: 
     }
 }
 
-/// Answers one request: a refusal that came before it was read could be lost with the connection.
+/// Reads one request and answers it: a refusal that was sent before could be lost with the connection.
 async fn turn_away(stream: TcpStream, peer: SocketAddr, full: Router) {
     let connection = http1::Builder::new()
         .max_buf_size(limits::HEAD_BYTES_MAX)

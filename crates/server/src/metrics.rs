@@ -121,12 +121,7 @@ fn log(page: &mut MetricsPage, stats: &EngineStats) {
 /// What the scrub has read, and what it found.
 fn scrub(page: &mut MetricsPage, stats: &EngineStats) {
     let scrubbed = &stats.scrubbed;
-    page.counter(
-        "recount_scrub_rounds",
-        None,
-        "Completed rounds of the scrub.",
-        scrubbed.rounds,
-    );
+    page.counter("recount_scrub_rounds", None, "Completed rounds of the scrub.", scrubbed.rounds);
     page.counter("recount_scrub_events", None, "Events that the scrub has read.", scrubbed.events);
     page.gauge(
         "recount_damage_found",

@@ -42,7 +42,7 @@ pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next
     response
 }
 
-/// What a request takes away, where it does. A token that is taken back has an event of its own.
+/// What a request removes, if anything. A revoked token has an event of its own.
 fn action(method: &Method, path: &str) -> Option<&'static str> {
     let path = path.trim_end_matches('/');
     match *method {

@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) access: Access,
     pub(crate) aap: Aap,
     pub(crate) profiles: Arc<Profiles>,
-    /// Each configured value and where it comes from, for the audit trail.
+    /// Each configured value with its source, for the audit trail.
     pub(crate) settings: serde_json::Value,
 }
 
@@ -120,7 +120,7 @@ impl Running {
 
     /// Stops accepting, lets streams go, lets writers finish, closes the store.
     pub async fn stop(self) -> usize {
-        // Before the writers end. What a request takes away from here on is in the log alone.
+        // Before the writers end. Later removals are in the log only.
         if let Some(audit) = self.gate.tenants.audit() {
             audit.end().await;
         }

@@ -24,7 +24,7 @@ const ASIDE: &str = "salvaged";
 /// What originals are sealed with, within a data folder.
 const KEYS: &str = "keys";
 
-/// What came of it, store by store.
+/// The result, store by store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SalvageReport {
     pub stores: Vec<StoreReport>,

@@ -197,7 +197,7 @@ pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(&config, &registry))?;
     logging::start(config.log, config.log_format, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
-    // Nothing comes of the limits here: few connect to a server that serves one run.
+    // The limits do not matter here: a server for one run has few connections.
     Files::raise();
     let (running, pool) = assemble(&config, world, registry, redactor).await?;
     let unfinished = unfinished(&running).await?;
@@ -311,7 +311,7 @@ fn keep_pages_small() {
     }
 }
 
-/// How many may connect. Fewer than the server could serve are worth a warning only where ordinary use comes near that.
+/// Reports the limit of connections. A lower one than the server could serve is a warning only if ordinary use comes near it.
 fn tell_limits(files: Files) {
     let (soft, most) = (in_words(files.soft), files.connections_max());
     if most < limits::CONNECTIONS_FEW {

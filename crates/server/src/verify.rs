@@ -23,7 +23,7 @@ pub struct VerifyReport {
     pub head: String,
     /// Sentences; empty when all is well.
     pub problems: Vec<String>,
-    /// What was pruned or erased, and so could not be looked at: sentences, and no problem.
+    /// What was pruned or erased, and so could not be checked: notes, not problems.
     pub unseen: Vec<String>,
 }
 
@@ -47,8 +47,7 @@ impl VerifyReport {
 
     /// A run of which only a tombstone is left. Without its head, the noted digest cannot be compared, and the report says so.
     pub fn erased(run_id: &str, events: u64, head: &str, noted: &[Noted]) -> Self {
-        let (mut problems, mut unseen) =
-            (Vec::new(), vec!["it was erased and cannot be read".to_owned()]);
+        let (mut problems, mut unseen) = (Vec::new(), vec!["it was erased and cannot be read".to_owned()]);
         for noted in noted.iter().filter(|noted| noted.run_id == run_id) {
             let differs = noted.head.to_string() != head;
             match noted.events {
@@ -106,7 +105,7 @@ pub struct Checker {
     problems: Vec<String>,
     /// What was noted of this run and did not come yet.
     noted: Vec<Noted>,
-    /// What differs from what was noted; the rest of the check goes on regardless.
+    /// Differences to noted digests; the rest of the check continues regardless.
     differences: Vec<String>,
 }
 
@@ -187,7 +186,7 @@ impl Checker {
         unseen
     }
 
-    /// Takes one event. An error names what is wrong with it alone; the check goes on.
+    /// Takes one event. An error names its own problem; the check continues.
     pub fn event(&mut self, bytes: &[u8]) -> Result<(), String> {
         let place = self.count;
         self.count += 1;

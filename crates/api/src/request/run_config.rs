@@ -146,7 +146,7 @@ macro_rules! ordering {
 
         impl $name {
             /// What the run is to do, taken out.
-            pub fn take_order(&mut self) -> RunConfig {
+            pub fn take_run_config(&mut self) -> RunConfig {
                 RunConfig {
                     model: self.model.take(),
                     system: self.system.take(),

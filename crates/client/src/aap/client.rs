@@ -81,9 +81,9 @@ impl AapClient {
         let address = self.at(&["sessions", session, "history"]).with("type", Some(kind.as_str()));
         let mut reply: Value = self.call(Method::GET, address, None::<&()>).await?;
         let messages = reply.get_mut("history").and_then(|history| history.get_mut(kind.as_str()));
-        let messages = messages.map(Value::take).ok_or_else(|| {
-            self.unexpected(format!("its history has no part {:?}", kind.as_str()))
-        })?;
+        let messages = messages
+            .map(Value::take)
+            .ok_or_else(|| self.unexpected(format!("its history has no part {:?}", kind.as_str())))?;
         serde_json::from_value(messages)
             .map_err(|why| self.unexpected(format!("its history cannot be read: {why}")))
     }

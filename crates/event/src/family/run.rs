@@ -105,7 +105,7 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// With nothing but what must be there.
+    /// With required fields only.
     pub fn new(kind: RunKind) -> Self {
         Queued {
             kind,

@@ -22,7 +22,7 @@ pub struct Field {
     pub description: String,
 }
 
-/// Whether a field is there.
+/// Whether a field is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// Readers refuse an event without it.

@@ -310,7 +310,7 @@ trial.held experimental producer
         assert_eq!(changes(&current, &current), []);
     }
 
-    /// Every field of every real type, taken away or turned round, is noticed.
+    /// Every field of every real type, removed or changed, is noticed.
     #[test]
     fn no_field_of_the_registry_can_slip_away() {
         let released = Lock::current();

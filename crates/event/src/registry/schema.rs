@@ -45,12 +45,12 @@ pub fn envelope() -> Value {
         "$schema": DIALECT,
         "$id": "urn:recount:events:v1:envelope",
         "title": "Event envelope",
-        "description": "One fact in a run, as it is stored and sent. Readers must ignore unknown fields and types, not refuse them.",
+        "description": "One fact in a run, as it is stored and sent. Fields and types that a reader does not know are to be ignored, not refused.",
         "type": "object",
         "additionalProperties": true,
         "required": ["schema_version", "event_id", "run_id", "sequence", "occurred_at", "type", "data"],
         "properties": {
-            "schema_version": { "const": "1", "description": "The version of this format. Readers must refuse any other value." },
+            "schema_version": { "const": "1", "description": "The version of these rules. Whatever else it says is not for readers of this one." },
             "event_id": id("evt_", "Names this event, in every store and on every protocol."),
             "run_id": id("run_", "The run it belongs to."),
             "task_id": id("task_", "The task the run belongs to, when there is one."),
@@ -73,7 +73,7 @@ pub fn envelope() -> Value {
                 "pattern": "^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*)+$",
                 "description": "What happened. See the schema of the same name for its data.",
             },
-            "data": { "type": "object", "description": "The data of the type. Always an object." },
+            "data": { "type": "object", "description": "What the type says. Always an object." },
         },
     })
 }

@@ -13,7 +13,7 @@ use crate::limits;
 /// What models can look at.
 const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// A picture as it came.
+/// A picture as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Picture {
     At(String),

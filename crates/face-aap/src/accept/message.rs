@@ -44,7 +44,7 @@ impl MessageContent {
         matches!(self, MessageContent::Pieces(pieces) if pieces.iter().any(|piece| matches!(piece, ContentPart::Picture(_))))
     }
 
-    /// The pictures that came as data, in order.
+    /// The pictures that were sent as data, in order.
     pub(crate) fn data(&self) -> impl Iterator<Item = (&str, &Bytes)> {
         let pieces = match self {
             MessageContent::Text(_) => &[],
@@ -56,7 +56,7 @@ impl MessageContent {
         })
     }
 
-    /// As a request has it, where those that came as data have become artifacts.
+    /// As blocks of a request; pictures that were sent as data have become artifacts.
     pub(crate) fn blocks(&self, kept: &[Attached]) -> Vec<Json> {
         let mut kept = kept.iter();
         self.blocks_with(|_, _| {

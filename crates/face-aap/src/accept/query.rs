@@ -63,7 +63,7 @@ pub(crate) fn listing(raw: Option<&str>) -> Accepted<Listing> {
 /// What the ids of a list's cursors begin with, so that no id of a session passes for one.
 const CURSOR: &str = "s1:";
 
-/// A place in the list of sessions, as it is given out.
+/// The cursor of a place in the list of sessions.
 pub(crate) fn cursor(session: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("{CURSOR}{session}"))
 }

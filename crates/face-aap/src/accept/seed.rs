@@ -13,7 +13,7 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{AsSent, Content, ContentBlock, HistoryMessage};
 
-/// Checks the messages and lets go of what was read of them. Calls may be left without a result at the end.
+/// Checks the messages and drops the parsed form. Calls may be left without a result at the end.
 pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> Accepted<Vec<Json>> {
     if messages.len() > limits::SEED_MESSAGES_MAX {
         let (count, most) = (messages.len(), limits::SEED_MESSAGES_MAX);

@@ -65,7 +65,7 @@ pub(crate) fn change(
     let tools = agent.tools.map(|tools| enabled(tools, brought)).transpose()?;
     let (options, secrets) = options(agent.options.unwrap_or_default(), profile)?;
     let overrides = Overrides { tools, options, secrets, client_tools };
-    // What is overridden is held against the agent as it is now; what was chosen before was, when it was chosen.
+    // New choices are checked against the current agent; earlier ones were checked when they were made.
     let asked = Choice {
         tools: overrides.tools.as_deref(),
         options: overrides.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
@@ -95,7 +95,7 @@ pub(crate) fn fitting(mut setup: Setup, profile: &Profile) -> Setup {
     setup
 }
 
-/// What holds for a run from an answer on that came with a change.
+/// The configuration of a run from the answer on that carried this change.
 pub(crate) fn config(change: &Change, profile: &Profile) -> Accepted<Option<Json>> {
     if change.overrides.is_empty() {
         return Ok(None);

@@ -117,7 +117,9 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
         // What cannot be the id of a call never was one.
         let call = ForeignId::parse(&id).map_err(|_| no_call(&id))?;
         if !calls.insert(call.clone()) {
-            return Err(malformed(format!("{whose} is a second answer to {call}; send one answer for each call")));
+            return Err(malformed(format!(
+                "{whose} is a second answer to {call}; send one answer for each call"
+            )));
         }
         answers.push(Answer { call, said });
     }

@@ -62,7 +62,7 @@ impl Attempt {
         vec![FramePayload::Event(event)]
     }
 
-    /// The answer counts: all that was held back, as it came.
+    /// The answer counts: returns everything that was held back, in order.
     pub(super) fn release(&mut self) -> Vec<FramePayload> {
         std::mem::take(self).held
     }

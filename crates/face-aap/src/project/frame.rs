@@ -46,7 +46,8 @@ impl Frame {
     pub fn shutting_down() -> Self {
         Frame::broken_off(TurnError {
             code: Code::ShuttingDown.to_string(),
-            message: "the server is shutting down; the turn is kept and can be resumed when it is back".into(),
+            message: "the server is shutting down; the turn is kept and can be resumed when it is back"
+                .into(),
             retryable: true,
         })
     }

@@ -11,7 +11,7 @@ use crate::wire::{
 #[derive(Debug, Clone)]
 pub struct Gathered {
     projector: Projector,
-    /// The last one goes on where it is the assistant's.
+    /// The last one is still growing if it is the assistant's.
     messages: Vec<Generated>,
     stop: Option<TurnEvent>,
 }

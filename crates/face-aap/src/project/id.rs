@@ -71,7 +71,7 @@ impl FromStr for TurnId {
     }
 }
 
-/// A whole number as it is written: no sign, no leading zero.
+/// A whole number in canonical form: no sign, no leading zero.
 fn number<N: FromStr>(text: &str) -> Option<N> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)

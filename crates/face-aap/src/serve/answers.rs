@@ -15,7 +15,7 @@ use crate::limits;
 use crate::project::TurnId;
 use crate::wire::TurnError;
 
-/// What came of answers.
+/// The outcome of answers.
 pub(super) enum Answered {
     Turn(TurnId),
     /// The run ended while it waited, by another client, and no message came since.
@@ -30,7 +30,7 @@ pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> R
         take_back(&turn_setup, run, &mut answers).await?;
         match submit(&turn_setup, run, answers.clone(), false).await {
             Ok(Some(turn)) => return Ok(Answered::Turn(turn)),
-            // The run went on in the same moment.
+            // The run continued in the same moment.
             Ok(None) => {}
             Err(refusal) if is_late(refusal.code) => {}
             Err(refusal) => return Err(refusal),

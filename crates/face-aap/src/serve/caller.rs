@@ -100,8 +100,7 @@ impl Face {
     /// A permit for one turn response.
     pub(super) fn place(&self) -> Result<StreamPermit, Refusal> {
         self.places.streams.try_take(&self.engine.instance(), 1).ok_or_else(|| {
-            let detail =
-                format!("{} turns are streamed already; try again shortly", self.places.streams_max);
+            let detail = format!("{} turns are streamed already; try again shortly", self.places.streams_max);
             Refusal { retry_after: Some(limits::STREAMS_RETRY), ..Refusal::new(Code::TooManyStreams, detail) }
         })
     }

@@ -13,7 +13,7 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::TurnError;
 
-/// Through which protocol an answer came.
+/// The protocol of an answer.
 pub(super) const VIA: &str = "aap";
 
 /// See the file's head.
@@ -25,7 +25,7 @@ pub(super) enum CallStatus {
     Open { by_client: bool },
     /// It was answered through this face.
     AnsweredHere,
-    /// Others settled it, or its time was over: the run went on at this event.
+    /// Another client settled it, or it timed out: the run continued at this event.
     Elsewhere { run: RunId, reopened: u64 },
     /// The run ended while it waited, for this reason.
     Ended { run: RunId, why: TurnError },
@@ -94,7 +94,7 @@ struct Traces {
     approvals: BTreeMap<ForeignId, ForeignId>,
     clients: BTreeSet<ForeignId>,
     traces: BTreeMap<ForeignId, Trace>,
-    /// Where the run went on, in order.
+    /// Where the run continued, in order.
     continued: Vec<u64>,
     ended: Option<TurnError>,
 }

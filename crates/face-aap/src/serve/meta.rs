@@ -63,7 +63,7 @@ fn option(option: &engine::AgentOption) -> AgentOption {
     }
 }
 
-/// All modes are there for every agent.
+/// Every agent supports all modes.
 fn capabilities(profile: &Profile) -> Capabilities {
     let can = profile.capabilities;
     let yes = Some(Present {});

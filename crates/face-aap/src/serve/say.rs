@@ -125,7 +125,7 @@ async fn reply(
     opening(face, run, &receipt).await
 }
 
-/// Keeps the pictures that came along, for the run to be.
+/// Stores the attached pictures for the new run.
 async fn keep(turn_setup: &TurnSetup<'_>, said: &MessageContent) -> Result<Vec<Attached>, Refusal> {
     let mut kept = Vec::new();
     for (mime, bytes) in said.data() {

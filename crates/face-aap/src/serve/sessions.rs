@@ -119,7 +119,7 @@ async fn last_said(face: &Face, session: SessionId) -> Result<Option<String>, Re
     Ok(newest.map(|run| run.ended_at.or(run.started_at).unwrap_or(run.created_at)))
 }
 
-/// What its runs used, each by itself.
+/// The usage of its runs, added up.
 async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
     let standing = face.engine.session_standing(session).await?;
     Ok(Usage {

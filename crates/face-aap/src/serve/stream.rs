@@ -65,7 +65,7 @@ fn error_of(last: Frame) -> Option<TurnError> {
 /// Why a stream of a turn breaks off.
 fn broken(error: Error) -> TurnError {
     match error.code() {
-        // Its session was deleted, and that cancels what goes on in it.
+        // Its session was deleted, which cancels its active run.
         Code::RunErased | Code::RunNotFound => TurnError {
             code: "cancelled".into(),
             message: "the session was deleted".into(),
@@ -78,7 +78,7 @@ fn broken(error: Error) -> TurnError {
     }
 }
 
-/// The run's account came to its end before the turn did, which only a damaged one does.
+/// The log of the run ended before the turn did, which only happens to a damaged one.
 fn cut_short(turn: TurnId) -> TurnError {
     TurnError {
         code: Code::Internal.to_string(),

@@ -34,7 +34,7 @@ impl TurnSetup<'_> {
         Ok(self.face.engine.answer(answering, self.again.idempotency.as_ref()).await?)
     }
 
-    /// Remembers which turn an answer came too late for; it makes nothing that would remember it. Where this fails it is
+    /// Records the turn of a late answer, which appends nothing that could record it. If this fails, the turn is
     /// looked up again.
     pub(super) async fn remember(&self, turn: TurnId) {
         let Some(idempotency) = &self.again.idempotency else { return };

@@ -78,8 +78,8 @@ async fn tell(face: &Face, telling: TurnStreamRequest, mode: StreamMode) -> Resu
     }
 }
 
-/// The turn that a request began before: by its run, which it is the beginning of, by the place where an answer let a run
-/// go on, or by itself.
+/// The turn that an earlier request started: by its run if it started one, by the event at which its answer continued a
+/// run, or by its own id.
 fn made(text: &str) -> Option<TurnId> {
     if let Some((run, opening)) = text.split_once('/') {
         return Some(TurnId { run: run.parse().ok()?, opening: opening.parse().ok()? });
@@ -192,8 +192,8 @@ impl TurnState {
     }
 }
 
-/// Stops a turn that runs, and gives up what one waits for that was the last of its run. One that is over stays as it
-/// is: asked again, the answer is the same.
+/// Stops a running turn, or abandons what the last turn of a run waits for. A turn that is over stays as it
+/// is: a repeated request gets the same answer.
 pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> Answer {
     face.may(Scope::Run)?;
     let session = face.session_id(&session)?;

@@ -114,13 +114,13 @@ pub enum HistoryMessage {
     Tool { tool_call_id: String, content: Content },
 }
 
-/// A message that a turn brings.
+/// A message of a turn request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApplicationMessage {
     User {
         content: Content,
     },
-    /// What came of a call.
+    /// The result of a call.
     Tool {
         tool_call_id: String,
         content: Content,
@@ -234,7 +234,7 @@ impl Serialize for ContentBlock {
     }
 }
 
-/// A block as it comes, before its type is believed.
+/// A block as received, before its type is checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FlatBlock {
@@ -333,7 +333,7 @@ impl Serialize for ApplicationMessage {
     }
 }
 
-/// A message as it comes, before its role is believed.
+/// A message as received, before its role is checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FlatMessage {

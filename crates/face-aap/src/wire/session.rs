@@ -98,7 +98,7 @@ impl SessionStatus {
     }
 }
 
-/// A session as it is shown. Keys from `title` on are ours.
+/// The representation of a session. Keys from `title` on are ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
@@ -135,7 +135,7 @@ pub struct SessionsResponse {
     pub next: Option<String>,
 }
 
-/// The reply of `GET /sessions/{id}/history`: the kind that was asked for and no other.
+/// The reply of `GET /sessions/{id}/history`: only the requested kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryResponse {
     pub history: HistoryLists,

@@ -73,7 +73,7 @@ fn refused(detail: String) -> Refusal {
     Refusal::new(Code::OrderRefused, detail)
 }
 
-/// The fields that are there, each with the kinds it goes with.
+/// The fields that are present, each with the kinds that allow it.
 fn said(order: &request::RunConfig) -> [(&'static str, bool, &'static [RunKind]); 19] {
     [
         ("model", order.model.is_some(), LOOP),
@@ -106,14 +106,12 @@ fn named(kinds: &[RunKind]) -> String {
 /// Without a kind there is no run that these could be for.
 pub(crate) fn no_order(order: &request::RunConfig) -> Accepted<()> {
     match said(order).iter().find(|(_, is_there, _)| *is_there) {
-        Some((name, ..)) => {
-            Err(refused(format!("{name} needs kind; send the kind of the first run")))
-        }
+        Some((name, ..)) => Err(refused(format!("{name} needs kind; send the kind of the first run"))),
         None => Ok(()),
     }
 }
 
-/// What a run of this kind is asked to do.
+/// The configuration of a run of this kind.
 pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::RunConfig) -> Accepted<RunOptions> {
     for (name, is_there, kinds) in said(&asked) {
         if is_there && !kinds.contains(&kind) {
@@ -152,9 +150,7 @@ fn settled(asked: request::RunConfig) -> Accepted<RunOptions> {
     let workspace_mode =
         asked.workspace_mode.map(|mode| one_of("workspace_mode", mode, &MODES)).transpose()?;
     if workspace_mode.as_deref() == Some("in_place") && workspace.is_none() {
-        return Err(refused(
-            "workspace_mode in_place needs workspace; name the folder".to_owned(),
-        ));
+        return Err(refused("workspace_mode in_place needs workspace; name the folder".to_owned()));
     }
     let order = Order {
         system: text("system", asked.system)?,

@@ -30,8 +30,7 @@ impl From<Unacceptable> for Refusal {
 pub(crate) fn picked(agent: AgentName) -> Accepted<Picked> {
     let AgentName { name, version, tools, options } = agent;
     if version.is_some() {
-        let detail =
-            "agent.version is allowed only for kind external; an agent of this server has its own version, leave it out";
+        let detail = "agent.version is allowed only for kind external; an agent of this server has its own version, leave it out";
         return Err(Refusal::new(Code::OrderRefused, detail));
     }
     let (tools_said, options_said) =

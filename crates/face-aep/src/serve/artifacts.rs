@@ -235,7 +235,7 @@ fn part(bytes: &Bytes, first: u64, last: u64) -> Bytes {
     bytes.slice(place(first)..place(last.saturating_add(1)))
 }
 
-/// Pictures may be shown where they are asked for; whatever else a browser could take for a page is saved.
+/// Images may be shown inline; anything else that a browser could render is downloaded.
 fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
     let is_picture = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"].contains(&mime);
     let is_plain = mime.starts_with("text/plain") || mime.starts_with("text/x-diff");

@@ -49,11 +49,11 @@ async fn append(face: &Face, run: RunId, request: Request) -> Answer {
     Ok(json(StatusCode::OK, &One::new("receipt", reply)))
 }
 
-/// What a reader of events asks for.
+/// A request to read events.
 struct Reading {
     stream: bool,
     after: Option<u64>,
-    /// Whether the cursor came as `Last-Event-ID`, that is, from a reader that comes again.
+    /// Whether the cursor came as `Last-Event-ID`, that is, from a reconnecting reader.
     again: bool,
     limit: usize,
 }

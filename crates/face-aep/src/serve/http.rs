@@ -122,7 +122,7 @@ pub fn encoded(headers: &HeaderMap) -> Option<Refusal> {
     Some(Refusal::new(Code::MediaTypeUnsupported, detail))
 }
 
-/// The query as pairs, of which none comes twice.
+/// The query as pairs without duplicates.
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {

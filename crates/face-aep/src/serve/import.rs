@@ -21,7 +21,7 @@ fn is_lines(content_type: &str) -> bool {
     content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(export::MEDIA_TYPE)
 }
 
-/// 201 for a run that came in, 200 for one that was here already, event for event.
+/// 201 for an imported run, 200 for one that exists already, event for event.
 pub(super) async fn import_run(face: Face, request: Request) -> Answer {
     let Some(_place) = face.face_state.imports.try_take(&face.engine.instance(), 1) else {
         return Err(Refusal::new(

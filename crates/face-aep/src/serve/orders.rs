@@ -23,8 +23,9 @@ impl Face {
     fn may_order(&self, kind: RunKind) -> Result<(), Refusal> {
         if !self.caller.may(Scope::Run) {
             let kind = kind.as_str();
-            let needs =
-                format!("a run of kind {kind} needs the scope run; this token may only create runs of kind external");
+            let needs = format!(
+                "a run of kind {kind} needs the scope run; this token may only create runs of kind external"
+            );
             return Err(Refusal::new(Code::ScopeMissing, needs));
         }
         if !self.engine.has_performer() {
@@ -35,7 +36,7 @@ impl Face {
         Ok(())
     }
 
-    /// A run as it is to be queued, with its order and what that names.
+    /// A run to be queued, with its configuration and the items that it names.
     pub(super) async fn ordered(&self, asked: RunRequest) -> Result<NewRun, Refusal> {
         let RunRequest { mut new, mut wanted, resume } = asked;
         self.may_make_in(new.task, new.session)?;
@@ -72,8 +73,8 @@ impl Face {
         Ok(new)
     }
 
-    /// Fills in what a message leaves open, as it was in the last run of its session that was one of ours: a
-    /// conversation goes on with the same model, on the same folder.
+    /// Fills in the missing fields of a message from the last own run of its session: a
+    /// conversation continues with the same model, on the same folder.
     async fn continued(&self, session: SessionId, asked: &mut RunRequest) -> Result<(), Refusal> {
         let newest = ListQuery { limit: limits::SESSION_RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
         let runs = self.engine.list_session_runs(session, &newest).await?.items;
@@ -104,14 +105,15 @@ impl Face {
     }
 }
 
-/// What can only be asked of an agent's loop.
+/// Options that only agent loops have.
 fn only_of_a_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
     if kind == RunKind::AgentLoop {
         return Ok(());
     }
     let kind = kind.as_str();
-    let detail =
-        format!("{name} is allowed only for runs of kind agent_loop, and this one is of kind {kind}; leave it out");
+    let detail = format!(
+        "{name} is allowed only for runs of kind agent_loop, and this one is of kind {kind}; leave it out"
+    );
     Err(Refusal::new(Code::OrderRefused, detail))
 }
 

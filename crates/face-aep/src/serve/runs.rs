@@ -104,8 +104,8 @@ async fn runs_of_session(face: &Face, session: SessionId, page_of: ListQuery, fi
     filtered_page(face, face.engine.list_session_runs(session, &page_of).await?, filter).await
 }
 
-/// The index of the runs of a task or session does not hold their status, so a filter shortens pages; their cursor
-/// goes on.
+/// The index of the runs of a task or session does not hold their status, so a filter shortens pages; the cursor
+/// still advances.
 async fn filtered_page(face: &Face, mut listed: Listed<RunRow>, filter: RunFilter) -> Answer {
     listed.items.retain(|row| filter.takes(row));
     shown_page(face, listed).await

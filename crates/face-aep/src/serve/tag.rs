@@ -20,7 +20,7 @@ pub(super) async fn tag(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // It lies in memory as it is.
+    // The body is in memory already.
     let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
     let tag = format!("\"{}\"", &blake3::hash(&bytes).to_hex()[..DIGITS]);
     if let Ok(value) = HeaderValue::from_str(&tag) {

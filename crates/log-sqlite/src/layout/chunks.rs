@@ -16,7 +16,7 @@ use crate::fault::{FaultContext as _, corrupt};
 use crate::packing::{self, PackedRecords};
 use crate::sum::Sum;
 
-/// One chunk as it is stored, unpacked.
+/// One stored chunk, unpacked.
 pub(crate) struct StoredChunk<'r> {
     pub(crate) stream: i64,
     pub(crate) first_sequence: u64,
@@ -30,7 +30,7 @@ pub(crate) struct StoredChunk<'r> {
     has_sum: bool,
 }
 
-/// What is asked for of a chunk, in the order [`stored_chunk`] takes it.
+/// The columns of a chunk, in the order [`stored_chunk`] takes them.
 macro_rules! chunk_columns {
     ($rest:literal) => {
         concat!(
@@ -290,7 +290,7 @@ pub(crate) fn chunk_with(connection: &Connection, stream: i64, sequence: u64) ->
     connection.prepare_cached(sql)?.query_row(params![stream, int(sequence)], |row| row.get(0)).optional()
 }
 
-/// Takes away the chunks of a stream that begin before a sequence. Answers how much that was.
+/// Deletes the chunks of a stream that begin before a sequence. Returns how much that was.
 pub(crate) fn delete_chunks(connection: &Connection, stream: i64, before: u64) -> Result<Totals> {
     let sql = "SELECT coalesce(sum(records), 0), coalesce(sum(bytes), 0) FROM chunks
         WHERE stream = ?1 AND first_sequence < ?2";

@@ -10,7 +10,7 @@ use crate::fault::{FaultContext as _, corrupt};
 use crate::packing::{self, FeedSpan};
 use crate::sum::Sum;
 
-/// What is asked for of a row of the feed, in the order [`stored_feed`] takes it.
+/// The columns of a row of the feed, in the order [`stored_feed`] takes them.
 macro_rules! feed_columns {
     ($rest:literal) => {
         concat!("SELECT first_position, last_position, spans, sum FROM feed ", $rest)

@@ -10,7 +10,7 @@ use super::columns::{int, number};
 use crate::fault::{FaultContext as _, corrupt};
 use crate::packing::{self, PackedRecords, Slot};
 
-/// One group as it is stored, unpacked.
+/// One stored group, unpacked.
 pub(crate) struct StoredGroup<'r> {
     pub(crate) first_position: u64,
     pub(crate) slots: Vec<Slot>,
@@ -32,7 +32,7 @@ impl StoredGroup<'_> {
         self.first_position + self.slots.len() as u64 - 1
     }
 
-    /// Every record that is there, with its position.
+    /// Every record that was not removed, with its position.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u64, &Slot, &[u8])> {
         let slots = (self.first_position..).zip(&self.slots).filter(|(_, slot)| !slot.is_gone());
         slots.map(|(position, slot)| (position, slot, self.record(slot)))
@@ -60,7 +60,7 @@ pub(crate) fn insert_group(
     connection.prepare_cached(sql)?.execute(values).map(drop)
 }
 
-/// Puts another content into a group that is there.
+/// Replaces the content of an existing group.
 pub(crate) fn update_group(
     connection: &Connection,
     first_position: u64,

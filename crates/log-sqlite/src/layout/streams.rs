@@ -109,7 +109,7 @@ pub(crate) fn insert_stream(connection: &Connection, key: &str, id: i64) -> Resu
     connection.prepare_cached(sql)?.execute(params![id, key, &empty.head.0[..], empty.sum(key)]).map(drop)
 }
 
-/// Writes what is sealed, or was taken away, of a stream.
+/// Updates what is sealed of a stream, or was removed from it.
 pub(crate) fn update_stream(connection: &Connection, key: &str, tail: &StreamTail) -> Result<()> {
     let sql = "UPDATE streams SET next_sequence = ?2, last_position = ?3, head = ?4, first_sequence = ?5,
         start = ?6, erased = ?7, sum = ?8 WHERE id = ?1";
@@ -120,7 +120,7 @@ pub(crate) fn update_stream(connection: &Connection, key: &str, tail: &StreamTai
     if changed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(changed)) }
 }
 
-/// What is asked for of a stream, in the order [`stored_tail`] takes it.
+/// The columns of a stream, in the order [`stored_tail`] takes them.
 macro_rules! stream_columns {
     ($rest:literal) => {
         concat!(

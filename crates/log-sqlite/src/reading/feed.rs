@@ -218,7 +218,7 @@ impl Feed<'_> {
     }
 }
 
-/// Chunks that one page of the feed comes back to, a stream's last one each.
+/// Chunks that one page of the feed returns to: the last one of each stream.
 #[derive(Default)]
 struct Chunks {
     kept: HashMap<i64, KeptChunk>,

@@ -66,7 +66,7 @@ pub(super) struct GroupRow {
     pub(super) sound: bool,
 }
 
-/// A row of a space, as it is from one commit on.
+/// The state of a row of a space from one commit on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NewRow {
     /// The commit, where it is in the journal of changes and not in its table.

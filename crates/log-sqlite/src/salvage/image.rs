@@ -13,7 +13,7 @@ use recount_log::Fault;
 
 use crate::fault::FaultContext as _;
 
-/// Bytes of a page: every store is made with SQLite's default. A damaged header cannot be asked.
+/// Bytes of a page: every store uses SQLite's default, and a damaged header may be wrong.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Where the database's header has the number of pages.

@@ -129,7 +129,7 @@ fn beginning(key: &str, pieces: &[FoundRecords], row: Option<&StreamRow>) -> (u6
     match first {
         None => of_row.unwrap_or((0, from_zero)),
         Some(piece) if piece.first_sequence == 0 => (0, from_zero),
-        // The records before it were taken away, and a piece of the hot part may begin before the cut.
+        // The records before it were removed, and a piece of the hot part may begin before the cut.
         Some(piece) => match (of_row, piece.chain) {
             (Some(cut), _) if (piece.first_sequence..piece.end).contains(&cut.0) && cut.0 > 0 => cut,
             (_, Some((start, _))) => (piece.first_sequence, start),

@@ -42,7 +42,7 @@ pub fn appends_take_their_place_in_line_when_they_are_made(make: Make<'_>) {
     for n in 0..100 {
         let stream = format!("s{n}");
         let answers: Vec<_> = (0..4).map(|tail| store.append(records(&stream, tail, &[b"x"]))).collect();
-        // Asked for backwards, and some not at all.
+        // Awaited in reverse order, and some not at all.
         for answer in answers.into_iter().skip(1).rev() {
             block_on(answer).expect("it stands behind the ones before it");
         }
@@ -147,7 +147,7 @@ pub(super) fn contend(make: Make<'_>, streams: usize, shape: &[Vec<usize>]) {
     }
 }
 
-/// Every append of every writer is there once, in its writer's order, its records side by side.
+/// Every append of every writer exists once, in its writer's order, its records contiguous.
 fn check_writers(ask: &Asking<'_>, stream: usize, streams: usize, shape: &[Vec<usize>]) {
     let mut left: Vec<_> = (0..shape.len())
         .filter(|writer| writer % streams == stream)

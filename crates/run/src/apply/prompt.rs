@@ -51,7 +51,7 @@ pub(super) fn handoff(state: &mut State, asked: &handoff::Requested, at_ms: u64)
     ask(state, id, Prompt { asked_ms: at_ms, deadline_ms, asked: PromptRequest::Handoff(asked) });
 }
 
-/// By the time allowed, counted from when it was asked; else by the instant named; else none.
+/// By the timeout, counted from the request; else by the given instant; else none.
 fn deadline(asked_ms: u64, timeout_seconds: Option<u64>, expires_at: Option<&str>) -> Option<u64> {
     match timeout_seconds {
         Some(seconds) => Some(asked_ms.saturating_add(seconds.saturating_mul(1_000))),

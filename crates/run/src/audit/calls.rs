@@ -19,11 +19,11 @@ pub(super) struct Calls {
     over: BTreeMap<ForeignId, Over>,
 }
 
-/// How a call came to its end.
+/// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
     Settled,
-    /// It was never more than asked for, and the answer was no. It may still be refused.
+    /// It was only requested, and denied. It may still be refused.
     Denied,
 }
 
@@ -34,14 +34,14 @@ struct AuditedCall {
     proposed: Option<Proposed>,
     /// The executor of the call.
     invoked: Option<Executor>,
-    /// What its last approval came to.
+    /// The outcome of its last approval.
     approved: Option<bool>,
     /// A question or handoff for it has its outcome.
     answered: bool,
     command: Option<Process>,
 }
 
-/// What the model asked for.
+/// A call that the model proposed.
 struct Proposed {
     turn_index: u64,
     input: Json,
@@ -68,7 +68,7 @@ impl Calls {
         self.open.get(id).is_some_and(|call| call.invoked == Some(Executor::Client))
     }
 
-    /// Whether an outcome is there that the call has not acted on.
+    /// Whether there is an outcome that the call has not acted on.
     pub(super) fn holds_answer(&self, id: &str) -> bool {
         self.open
             .get(id)
@@ -100,7 +100,7 @@ impl Calls {
         Some((call.name.as_deref()?, &call.proposed.as_ref()?.input))
     }
 
-    /// Whether an approval may be asked for it.
+    /// Whether an approval may be requested for it.
     pub(super) fn may_be_asked_for(&self, id: &str) -> bool {
         let open = self.open.get(id);
         !self.over.contains_key(id)

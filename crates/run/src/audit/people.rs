@@ -27,7 +27,7 @@ struct AuditedPrompt {
     call: Option<ForeignId>,
     /// Without an answer in time, the approval is granted.
     approves_itself: bool,
-    /// The answer to a question when none comes.
+    /// The default answer to a question.
     default_response: Option<Json>,
 }
 
@@ -60,7 +60,7 @@ impl People {
         Ok(())
     }
 
-    /// What was asked.
+    /// Finds a prompt.
     fn find(&self, name: &Name, call: Option<&ForeignId>) -> Result<&AuditedPrompt, Broken> {
         let (kind, id) = name;
         let Some(asked) = self.pending.get(name) else {

@@ -8,7 +8,7 @@ use crate::limits;
 use crate::rejection::Rejection;
 use crate::state::{Space, State};
 
-/// Lengths of what comes with a command.
+/// Lengths of the fields of a command.
 pub(super) fn command(command: &Command) -> Result<(), Rejection> {
     let words: &[&str] = match command {
         Command::Queue { .. } | Command::Tick => &[],

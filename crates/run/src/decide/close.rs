@@ -49,7 +49,7 @@ pub(super) fn calls_and_prompts(
     Ok(())
 }
 
-/// Every prompt that is pending is withdrawn, whatever became of the call that asked.
+/// Withdraws every pending prompt, whatever the state of its call.
 pub(super) fn prompts(batch: &mut Batch, why: &CloseReason<'_>) -> Result<(), Rejection> {
     for (name, prompt) in batch.state.prompts.clone() {
         let (id, tool_call_id, by) = (name.id, prompt.tool_call_id().cloned(), why.by.to_owned());
@@ -84,7 +84,7 @@ pub(super) fn turn(batch: &mut Batch, code: &str, message: &str, will_retry: boo
     batch.say(Payload::TurnFailed(Box::new(failed)))
 }
 
-/// Open calls in the order in which they came.
+/// Open calls in order.
 pub(super) fn in_order(batch: &Batch) -> Vec<(ForeignId, Call)> {
     let ids = batch.state.calls_in_order();
     ids.into_iter().map(|id| (id.clone(), batch.state.calls[&id].clone())).collect()

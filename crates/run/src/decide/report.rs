@@ -17,7 +17,8 @@ const BY_APPLICATION: &str = "application";
 
 pub(super) fn append(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Rejection> {
     if batch.state.is_own() {
-        let own = format!("{} is executed by this server: no other program may append to it", batch.state.run_id);
+        let own =
+            format!("{} is executed by this server: no other program may append to it", batch.state.run_id);
         return Err(Rejection::new(Code::RunNotExternal, own));
     }
     if batch.state.is_ended() {
@@ -45,7 +46,7 @@ fn ended(batch: &Batch) -> Rejection {
     Rejection::new(Code::RunEnded, over)
 }
 
-/// What an ending brings about that is reported while people are asked something.
+/// What an ending does to open prompts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReportEnding {
     /// Nothing: the reporter withdraws its prompts first.

@@ -12,7 +12,7 @@ use crate::command::CancelledBy;
 use crate::rejection::Rejection;
 use crate::state::{Answer, ApprovalOutcome, Call, CallStage, Phase};
 
-/// The outcomes are in; the run goes on when nothing else is open.
+/// All outcomes are known; the run continues if nothing else is open.
 pub(super) fn go_on(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
     go_on_with(batch, by, None)
 }
@@ -139,7 +139,7 @@ pub(super) enum HandedOff {
     NobodyCame,
 }
 
-/// After a handoff one of our runs ends: what else is open is closed, the call that asked is settled.
+/// An own run ends after a handoff: everything else open is closed, and the call of the handoff is settled.
 pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(), Rejection> {
     if !batch.state.is_own() {
         return Ok(());

@@ -14,10 +14,16 @@ pub(super) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
         (Phase::Blank, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_)) => return Ok(()),
         (Phase::Resuming, Payload::RunQueued(_)) => return Ok(()),
         (Phase::Blank | Phase::Resuming, _) => {
-            return broken!("queued.first", "{type_name} is not allowed before run.queued: send run.queued first");
+            return broken!(
+                "queued.first",
+                "{type_name} is not allowed before run.queued: send run.queued first"
+            );
         }
         (_, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_)) => {
-            return broken!("queued.once", "{type_name} is not allowed in a run that was queued already: leave it out");
+            return broken!(
+                "queued.once",
+                "{type_name} is not allowed in a run that was queued already: leave it out"
+            );
         }
         (Phase::Ended(_), _) => return after_the_ending(state, payload),
         (_, Payload::GapEventsPruned(_)) => {
@@ -29,7 +35,10 @@ pub(super) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
         _ => {}
     }
     if !state.has_started() && !may_precede_start(payload) {
-        return broken!("start.first", "{type_name} is not allowed before run.started: send run.started first");
+        return broken!(
+            "start.first",
+            "{type_name} is not allowed before run.started: send run.started first"
+        );
     }
     match state.phase {
         Phase::Waiting if !may_come_while_waiting(state, payload) => {
@@ -48,7 +57,10 @@ pub(super) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
     }
     match payload {
         Payload::RunStarted(_) if state.has_started() && !state.lost => {
-            broken!("start.again", "a second run.started is not allowed unless the worker was lost: leave it out")
+            broken!(
+                "start.again",
+                "a second run.started is not allowed unless the worker was lost: leave it out"
+            )
         }
         Payload::RunWaiting(waiting) => begins_to_wait(state, waiting),
         Payload::WorkspaceProvisioned(_) | Payload::WorkspaceFailed(_) | Payload::GapWorkspaceRemoved(_) => {
@@ -230,7 +242,10 @@ fn continues(state: &State) -> Result<(), Broken> {
         return broken!("wait.own", "run.continued is not allowed in an external run: leave it out");
     }
     if state.phase != Phase::Waiting {
-        return broken!("wait.continued", "run.continued is not allowed in a run that does not wait: leave it out");
+        return broken!(
+            "wait.continued",
+            "run.continued is not allowed in a run that does not wait: leave it out"
+        );
     }
     Ok(())
 }

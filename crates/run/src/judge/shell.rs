@@ -28,7 +28,10 @@ pub(super) fn chunk(state: &State, chunk: &OutputChunk) -> Result<(), Broken> {
     let id = &chunk.tool_call_id;
     let shell = live(state, id, "output")?;
     if chunk.byte_count().is_none() {
-        return broken!("shell.encoding", "output of call {id} is declared as base64 and is not valid base64");
+        return broken!(
+            "shell.encoding",
+            "output of call {id} is declared as base64 and is not valid base64"
+        );
     }
     let told = match chunk.stream {
         Stream::Stdout => shell.stdout,

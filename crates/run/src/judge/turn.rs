@@ -8,7 +8,10 @@ use crate::state::{CallStage, State, Turn};
 pub(super) fn started(state: &State, started: &Started) -> Result<(), Broken> {
     let index = started.turn_index;
     if state.cost.exceeded {
-        return broken!("cost.halted", "turn {index} is not allowed after the budget is used up: end the run");
+        return broken!(
+            "cost.halted",
+            "turn {index} is not allowed after the budget is used up: end the run"
+        );
     }
     if let Some(open) = &state.turns.open {
         return broken!(

@@ -59,8 +59,8 @@ struct Question {
     /// Until the segment in which it was asked ends: a stream shows it there or not at all.
     text: Option<String>,
     default: Option<Json>,
-    /// Whether the run waited for nothing but people, this one among them. What else is answered, the application
-    /// was never asked, and its answer is no line.
+    /// Whether the run waited for people only, for this one among them. Other prompts never reached the
+    /// application, so their answers are not lines.
     awaited: bool,
 }
 
@@ -79,7 +79,7 @@ pub enum Line {
     User { text: String, blocks: Option<Vec<Json>> },
     /// The agent.
     Assistant { blocks: Vec<AnswerBlock> },
-    /// What came of a call that a line of the agent holds.
+    /// The result of a call in a line of the agent.
     Tool { tool_call_id: ForeignId, output: Output },
 }
 
@@ -273,7 +273,7 @@ impl History {
         }
     }
 
-    /// What came with a person's words joins the line that holds them, unless it names it itself.
+    /// Attachments of a message join the line that holds its text, unless it has them itself.
     fn joined(&mut self) {
         let Some(Placed { sequence, line: Line::User { text, blocks }, .. }) = self.lines.last_mut() else {
             return;

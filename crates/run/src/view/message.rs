@@ -14,9 +14,9 @@ pub enum Message {
     Attached { artifact_id: ForeignId },
     /// The agent wrote something; `aborted` when it was cut off.
     Assistant { text: String, aborted: bool },
-    /// The agent asked for a tool.
+    /// The agent called a tool.
     Called { tool_call_id: ForeignId, tool_name: String, input: Json },
-    /// What came of a call.
+    /// The result of a call.
     Came { tool_call_id: ForeignId, tool_name: String, outcome: Outcome, output: Option<Json> },
 }
 

@@ -28,7 +28,7 @@ pub struct Summary {
     pub turns: u64,
     /// Earlier runs of the chain included.
     pub totals: Totals,
-    /// What people are asked for, by kind and name.
+    /// Open prompts, by kind and id.
     pub prompts: Vec<OpenPrompt>,
     pub next_deadline_ms: Option<u64>,
 }
@@ -42,7 +42,7 @@ pub struct Ending {
     pub message: Option<String>,
 }
 
-/// Something asked of a person.
+/// An open prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenPrompt {
     pub kind: PromptKind,

@@ -5,7 +5,7 @@ use std::fmt;
 use recount_event::TokenId;
 use recount_world::World;
 
-/// What every token begins with, so that it is known for one wherever it is found.
+/// The prefix of every token, by which it is recognised anywhere.
 const PREFIX: &str = "rct_";
 
 /// Half of the hexadecimal digits of a secret.

@@ -25,7 +25,7 @@ pub(crate) fn created(row: &TokenRow) -> Value {
     })
 }
 
-/// What was asked for, where it can be.
+/// The requested token, if it is valid.
 pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Result<NewToken, Refusal> {
     let wrong = |detail: String| Refusal::new(Code::BodyMalformed, detail);
     if tenant == audit::TENANT {
@@ -50,7 +50,9 @@ pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Resul
     let within = request.tasks.len() + request.sessions.len();
     if within > limits::TOKEN_NARROWED_MAX {
         let most = limits::TOKEN_NARROWED_MAX;
-        return Err(wrong(format!("the token is narrowed to {within} tasks and sessions; name at most {most}")));
+        return Err(wrong(format!(
+            "the token is narrowed to {within} tasks and sessions; name at most {most}"
+        )));
     }
     let mut narrowing = Narrowing::default();
     for task in &request.tasks {

@@ -215,7 +215,7 @@ impl Agents {
                     profile.name
                 ));
             }
-            // Every one of them is there.
+            // All of them exist.
             let specs = tools.specs(&exposed).unwrap_or_default().into_iter();
             let told = specs.map(|spec| ToolInfo {
                 name: spec.name,
@@ -415,9 +415,7 @@ impl Agent<'_> {
             let option = self.option(section, around)?;
             for other in &options {
                 if other.name == option.name {
-                    return Err(
-                        self.wrong("options", format!("{:?} is used twice; rename one", option.name))
-                    );
+                    return Err(self.wrong("options", format!("{:?} is used twice; rename one", option.name)));
                 }
                 if option.sets.is_some() && other.sets == option.sets {
                     let why = format!("sets the same as {}; keep only one of them", other.name);
@@ -434,7 +432,9 @@ impl Agent<'_> {
         let wrong = |key: &str, why: String| self.wrong(&format!("options.{name}.{key}"), why);
         let kind = match (kind.as_str(), values) {
             ("select", Some(values)) if !values.is_empty() => OptionKind::Select(values),
-            ("select", _) => return Err(wrong("values", "is missing; a select needs at least one value".into())),
+            ("select", _) => {
+                return Err(wrong("values", "is missing; a select needs at least one value".into()));
+            }
             (_, Some(_)) => return Err(wrong("values", "only a select has them; leave it out".into())),
             ("text", None) => OptionKind::Text,
             ("secret", None) => OptionKind::Secret,

@@ -14,7 +14,8 @@ use crate::{Files, audit, backup, limits};
 pub(super) const DAMAGE: &str = "stop the server, keep a copy of the folder as it is, see what `recount verify --data` can read, and put a backup in its place";
 
 /// What to do about bytes of artifacts that are missing.
-pub(super) const LOST: &str = "restore the file below blobs/ from a backup; without one the bytes are lost, and requests for them fail";
+pub(super) const LOST: &str =
+    "restore the file below blobs/ from a backup; without one the bytes are lost, and requests for them fail";
 
 /// Looks at a data folder that no server holds, sound or not, and changes nothing. With `full` every byte is read.
 pub fn offline(data: &Path, full: bool) -> Vec<Check> {

@@ -21,7 +21,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Where the console is.
 const CONSOLE: &str = "/";
 
-/// What is asked of nothing we know.
+/// Requests to unknown routes.
 const ELSEWHERE: &str = "other";
 
 /// One route's counts, by method and class.
@@ -47,7 +47,7 @@ impl Requests {
     }
 
     fn note(&self, method: &Method, path: Option<&str>, status: u16) {
-        // Some routes are there with a slash at their end, too.
+        // Some routes also exist with a trailing slash.
         let exact = |path: &str| self.0.get(path).or_else(|| self.0.get(path.strip_suffix('/')?));
         let counts = path.and_then(exact).or_else(|| self.0.get(ELSEWHERE));
         let method = METHODS.iter().position(|known| *known == method.as_str()).unwrap_or(METHODS.len() - 1);

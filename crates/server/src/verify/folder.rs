@@ -68,8 +68,8 @@ impl Survey {
     }
 }
 
-/// Checks every run of one store that no server holds. The account stays as it is: nothing is made where there
-/// is no store, and a store that is damaged or of an older release is only read.
+/// Checks every run of one store that no server holds. The store stays as it is: a missing one is not
+/// created, and one that is damaged or of an older release is only read.
 fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     if !data.join("recount.db").is_file() {
         return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
@@ -222,8 +222,7 @@ async fn catalogue(store: &dyn Store) -> Vec<String> {
     let more = astray.len().saturating_sub(limits::VERIFY_SENTENCES_MAX);
     if more > 0 {
         astray.truncate(limits::VERIFY_SENTENCES_MAX);
-        astray
-            .push(format!("and {more} more rows; a missing catalogue is rebuilt by `serve`"));
+        astray.push(format!("and {more} more rows; a missing catalogue is rebuilt by `serve`"));
     }
     astray
 }

@@ -127,7 +127,8 @@ impl Reader {
                 Step::Broken => return true,
                 Step::Nothing if self.engine_play.is_quiet() => {
                     if self.is_behind(self.tail()) || !caught_up {
-                        let wrong = format!("{} makes no progress in {target:?} at {:?}", self.name, self.last);
+                        let wrong =
+                            format!("{} makes no progress in {target:?} at {:?}", self.name, self.last);
                         self.engine_play.trace.wrong(Check::Live, wrong);
                     }
                     return false;
