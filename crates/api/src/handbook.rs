@@ -46,19 +46,19 @@ pub fn page() -> String {
     for (tag, operations) in &by_tag {
         writeln!(page, "<h2 id=\"part-{tag}\">{tag}</h2>").expect(TAKES_ALL);
         for (method, path, operation) in operations {
-            tell_operation(&mut page, &document, method, path, operation);
+            write_operation(&mut page, &document, method, path, operation);
         }
     }
     page += "<h2 id=\"types\">Types</h2>\n";
     for (name, schema) in object(&document["components"]["schemas"]) {
-        tell_type(&mut page, name, schema);
+        write_type(&mut page, name, schema);
     }
-    tell_codes(&mut page);
+    write_codes(&mut page);
     page += "</main>\n</body>\n</html>\n";
     page
 }
 
-fn tell_operation(page: &mut String, document: &Value, method: &str, path: &str, operation: &Value) {
+fn write_operation(page: &mut String, document: &Value, method: &str, path: &str, operation: &Value) {
     let id = text(&operation["operationId"]);
     let name = format!("{} {path}", method.to_uppercase());
     writeln!(page, "<h3 id=\"{id}\"><code>{}</code></h3>", escaped(&name)).expect(TAKES_ALL);
@@ -125,7 +125,7 @@ fn scopes(security: &Value) -> String {
     }
 }
 
-fn tell_type(page: &mut String, name: &str, schema: &Value) {
+fn write_type(page: &mut String, name: &str, schema: &Value) {
     writeln!(page, "<h3 id=\"type-{name}\">{name}</h3>").expect(TAKES_ALL);
     let about = text(&schema["description"]);
     if !about.is_empty() {
@@ -147,7 +147,7 @@ fn tell_type(page: &mut String, name: &str, schema: &Value) {
     page.push_str("</ul>\n");
 }
 
-fn tell_codes(page: &mut String) {
+fn write_codes(page: &mut String) {
     page.push_str("<h2 id=\"codes\">Codes</h2>\n<p>Of problems: <code>type</code> is urn:recount:error: and the code.</p>\n");
     for row in CODES {
         let again = if row.retryable { " The same request may succeed later." } else { "" };

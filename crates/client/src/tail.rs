@@ -146,7 +146,7 @@ impl Tail {
         while let Some(frame) = reading.decoder.next_frame() {
             let told = match frame.event.as_deref() {
                 Some("error") => {
-                    let why = told_error(self.client.base_url(), &frame.data);
+                    let why = stream_error(self.client.base_url(), &frame.data);
                     if !why.may_pass() {
                         return Err(why);
                     }
@@ -155,7 +155,7 @@ impl Tail {
                     }
                     return self.wait(why).map(Some);
                 }
-                _ => tell(frame, &mut self.cursor, &mut reading.caught_up)
+                _ => item_of(frame, &mut self.cursor, &mut reading.caught_up)
                     .map_err(|reason| ClientError::protocol(self.client.base_url(), reason))?,
             };
             let Some(told) = told else { continue };
@@ -212,7 +212,7 @@ impl Tail {
 }
 
 /// Why the server ends a stream, in its own words.
-fn told_error(base_url: &str, data: &str) -> ClientError {
+fn stream_error(base_url: &str, data: &str) -> ClientError {
     match serde_json::from_str::<Problem>(data) {
         Ok(problem) => ClientError::Problem(Box::new(problem)),
         Err(why) => ClientError::protocol(base_url, format!("a stream ends with a malformed problem: {why}")),
@@ -220,7 +220,7 @@ fn told_error(base_url: &str, data: &str) -> ClientError {
 }
 
 /// The item of one frame, if any: events returned before and frames of later releases have none.
-fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<Option<Told>, String> {
+fn item_of(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<Option<Told>, String> {
     match frame.event.as_deref() {
         Some("caught_up") => {
             let told = !std::mem::replace(caught_up, true);

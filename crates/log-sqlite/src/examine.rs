@@ -57,7 +57,7 @@ pub(crate) fn examine(
     if stop() {
         return Err(closed());
     }
-    Ok(Integrity { problems: problems.told(), readable_streams, readable_records })
+    Ok(Integrity { problems: problems.into_sentences(), readable_streams, readable_records })
 }
 
 /// Sentences, up to a bound.
@@ -81,7 +81,7 @@ impl Problems {
         self.sentences.len() + self.more
     }
 
-    fn told(mut self) -> Vec<String> {
+    fn into_sentences(mut self) -> Vec<String> {
         if self.more > 0 {
             self.sentences.push(format!("and {} more of such", self.more));
         }
@@ -215,7 +215,7 @@ impl StoreCheck<'_> {
                 Ok(chunk) => chunk,
                 Err(fault) => {
                     // The stream of a damaged chunk can be named if these columns are valid.
-                    let (stream, first_sequence, records) = layout::told_chunk(row)?;
+                    let (stream, first_sequence, records) = layout::claimed_chunk(row)?;
                     let end = first_sequence.saturating_add(records);
                     match streams.get(&stream).filter(|(_, tail)| records > 0 && end <= tail.next_sequence) {
                         Some((_, tail)) => {

@@ -37,7 +37,7 @@ impl Meters {
         self.lock().commits_failed += 1;
     }
 
-    pub(crate) fn tell(&self, stats: &mut Stats) {
+    pub(crate) fn add_to(&self, stats: &mut Stats) {
         let noted = self.lock();
         stats.append_micros = noted.append_micros.clone();
         stats.sync_micros = noted.sync_micros.clone();

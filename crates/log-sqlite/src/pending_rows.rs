@@ -35,7 +35,7 @@ impl RowState {
         self.row.as_ref().map_or(0, |(_, value)| value.len())
     }
 
-    pub(crate) fn told(self, key: &Arc<str>) -> Option<Row> {
+    pub(crate) fn into_row(self, key: &Arc<str>) -> Option<Row> {
         self.row.map(|(version, value)| Row { key: key.clone(), version, value })
     }
 }
@@ -232,7 +232,7 @@ fn merge(pending_rows: Vec<(Arc<str>, RowState)>, stored: Vec<Row>, range: &RowR
                 if other.is_some_and(|row| row.key == *key) {
                     stored.next();
                 }
-                pending_rows.next().and_then(|(key, state)| state.told(&key))
+                pending_rows.next().and_then(|(key, state)| state.into_row(&key))
             }
         };
         merged.extend(next);

@@ -30,7 +30,7 @@ struct Snapshot<'c>(&'c Connection);
 
 /// The words that begin and end it are prepared once: a page is read too quickly to parse them each time.
 fn snapshot(connection: &Connection) -> Result<Snapshot<'_>, Fault> {
-    say(connection, "BEGIN").context("beginning to read")?;
+    execute(connection, "BEGIN").context("beginning to read")?;
     Ok(Snapshot(connection))
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn rows(
     }
 }
 
-fn say(connection: &Connection, word: &str) -> rusqlite::Result<()> {
+fn execute(connection: &Connection, word: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(word)?.execute([]).map(drop)
 }
 
@@ -73,7 +73,7 @@ impl std::ops::Deref for Snapshot<'_> {
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         // It was only read, so this is as good as committing.
-        if let Err(error) = say(self.0, "ROLLBACK") {
+        if let Err(error) = execute(self.0, "ROLLBACK") {
             tracing::warn!(%error, "a read transaction could not be ended");
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn seal_single_rows(connection: &Connection) -> Result<(), Fault> {
         let sql =
             "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams";
         let mut statement = connection.prepare(sql).context(context)?;
-        let told = statement.query_map([], layout::told_tail).context(context)?;
+        let told = statement.query_map([], layout::claimed_tail).context(context)?;
         for told in told {
             streams.push(told.context(context)?);
         }

@@ -52,7 +52,7 @@ pub(crate) fn start(
 fn work(connection: &Connection, inbox: &Receiver<SealRequest>) {
     while let Ok(ask) = inbox.recv() {
         if let Err(fault) = serve(connection, &ask) {
-            ask.tell(Err(fault));
+            ask.reply(Err(fault));
         }
     }
 }
@@ -70,13 +70,13 @@ fn serve(connection: &Connection, ask: &SealRequest) -> Result<(), Fault> {
             return Ok(!ask.is_unwanted());
         }
         (bytes, records) = (0, 0);
-        Ok(ask.tell(Ok(SealerReply::Portion(std::mem::take(&mut portion)))))
+        Ok(ask.reply(Ok(SealerReply::Portion(std::mem::take(&mut portion)))))
     })?;
     if !portion.is_empty() {
-        ask.tell(Ok(SealerReply::Portion(portion)));
+        ask.reply(Ok(SealerReply::Portion(portion)));
     }
     let units = window.units()?;
-    ask.tell(Ok(SealerReply::Groups(units)));
+    ask.reply(Ok(SealerReply::Groups(units)));
     Ok(())
 }
 
@@ -86,7 +86,7 @@ impl SealRequest {
     }
 
     /// `false`: the receiver is gone.
-    fn tell(&self, answer: Answer) -> bool {
+    fn reply(&self, answer: Answer) -> bool {
         let told = self.answers.send(answer).is_ok() && !self.is_unwanted();
         self.asker.unpark();
         told

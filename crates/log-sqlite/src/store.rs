@@ -262,7 +262,7 @@ impl Store for SqliteStore {
         if !self.closing.load(Ordering::Relaxed)
             && let Some(state) = self.shared.pending_rows.get(space, key)
         {
-            return Box::pin(std::future::ready(Ok(state.told(&Arc::from(key)))));
+            return Box::pin(std::future::ready(Ok(state.into_row(&Arc::from(key)))));
         }
         let (space, key) = (space.to_owned(), key.to_owned());
         self.ask(move |connection, _| {
@@ -371,7 +371,7 @@ impl Store for SqliteStore {
                 wal_bytes: size(Path::new(&wal))?,
                 ..Stats::default()
             };
-            meters.tell(&mut stats);
+            meters.add_to(&mut stats);
             Ok(stats)
         })
     }

@@ -39,7 +39,7 @@ fn streams(connection: &Connection) -> rusqlite::Result<()> {
     let mut last = 0_i64;
     loop {
         let found = batch(connection, layout::STREAMS_BY_ID, params![last + 1, SUMS_BATCH_ROWS], |row| {
-            layout::told_tail(row).map(|(key, tail)| (tail.id, tail.sum(&key)))
+            layout::claimed_tail(row).map(|(key, tail)| (tail.id, tail.sum(&key)))
         })?;
         let Some((newest, _)) = found.last() else { return Ok(()) };
         last = *newest;

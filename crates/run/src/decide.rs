@@ -85,7 +85,7 @@ impl Batch {
     }
 
     /// Writes down what follows from the command. That this is legal is our own belief.
-    fn say(&mut self, payload: Payload) -> Result<(), Rejection> {
+    fn emit(&mut self, payload: Payload) -> Result<(), Rejection> {
         judge(&self.state, &payload).map_err(|broken| disbelief(&payload, broken))?;
         self.place(payload.into())
     }

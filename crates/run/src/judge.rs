@@ -59,8 +59,8 @@ pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
         Payload::CostTick(tick) => cost::tick(state, tick),
         Payload::CostBudgetWarning(warning) => cost::warning(state, warning),
 
-        other => match told_of(other) {
-            Some((tool_call_id, tool_name)) => tool::told(state, tool_call_id, tool_name),
+        other => match subject_of(other) {
+            Some((tool_call_id, tool_name)) => tool::reports_on(state, tool_call_id, tool_name),
             None => Ok(()),
         },
     }
@@ -68,7 +68,7 @@ pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
 
 /// The call that an event reports on, and the tool's name where it gives one. Not for events that
 /// change the call, and not for retracted changes, which may come at any time.
-fn told_of(payload: &Payload) -> Option<(&ForeignId, Option<&str>)> {
+fn subject_of(payload: &Payload) -> Option<(&ForeignId, Option<&str>)> {
     Some(match payload {
         Payload::ToolStarted(started) => (&started.tool_call_id, Some(&started.tool_name)),
         Payload::ToolGlobCompleted(glob) => (&glob.tool_call_id, None),

@@ -22,7 +22,7 @@ pub use self::book::Book;
 pub(crate) use self::keys::Keys;
 use self::secret::Secret;
 pub(crate) use self::tickets::{TicketCaller, Tickets, without_ticket};
-pub(crate) use self::token::{created, new_token, told};
+pub(crate) use self::token::{created, new_token, public_token};
 use crate::config::Aap;
 pub use crate::config::Access;
 use crate::tenant_folder::TENANT_DEFAULT;

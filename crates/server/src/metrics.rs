@@ -80,8 +80,8 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
         page.counter("recount_audit_events_lost", None, lost, audit.lost());
     }
     places(&mut page, sources);
-    sources.requests.tell(&mut page);
-    process::tell(&mut page, sources.started_ms);
+    sources.requests.write_to(&mut page);
+    process::write_to(&mut page, sources.started_ms);
     page.finish()
 }
 

@@ -111,8 +111,8 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
         }
         attach_agents(&running, pool).await?;
         announce(config, &running, &unfinished);
-        tell_limits(files);
-        told_to_stop().await?;
+        report_limits(files);
+        stop_signal().await?;
         tracing::info!("stopping");
         let left = running.stop().await;
         if left > 0 {
@@ -312,7 +312,7 @@ fn keep_pages_small() {
 }
 
 /// Reports the limit of connections. A lower one than the server could serve is a warning only if ordinary use comes near it.
-fn tell_limits(files: Files) {
+fn report_limits(files: Files) {
     let (soft, most) = (in_words(files.soft), files.connections_max());
     if most < limits::CONNECTIONS_FEW {
         tracing::warn!(
@@ -326,7 +326,7 @@ fn tell_limits(files: Files) {
     }
 }
 
-async fn told_to_stop() -> Result<(), StartError> {
+async fn stop_signal() -> Result<(), StartError> {
     use tokio::signal::unix::{SignalKind, signal};
     let failed =
         |why: std::io::Error| StartError::failed(format!("signal handlers cannot be installed: {why}"));

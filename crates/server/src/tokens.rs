@@ -14,7 +14,7 @@ use recount_event::Code;
 use recount_face_aep::Refusal;
 use serde_json::json;
 
-use crate::access::{Admitted, Gate, created, new_token, told};
+use crate::access::{Admitted, Gate, created, new_token, public_token};
 use crate::admin_json::{json, read};
 use crate::audit::AuditKind;
 use crate::limits;
@@ -63,12 +63,12 @@ pub(crate) async fn add(
     if let Some(audit) = gate.tenants.audit() {
         audit.record(AuditKind::TokenCreated, created(&row)).await;
     }
-    let added = AddedToken { secret: secret.reveal().to_owned(), token: told(row) };
+    let added = AddedToken { secret: secret.reveal().to_owned(), token: public_token(row) };
     Ok(json(StatusCode::CREATED, &One::new("token", added)))
 }
 
 pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extension<Admitted>) -> Response {
-    let tokens: Vec<Token> = gate.keys.list(reach(&admitted)).into_iter().map(told).collect();
+    let tokens: Vec<Token> = gate.keys.list(reach(&admitted)).into_iter().map(public_token).collect();
     json(StatusCode::OK, &Page::new(tokens, None, false))
 }
 

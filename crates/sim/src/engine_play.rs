@@ -157,7 +157,7 @@ impl EnginePlay {
     }
 
     async fn play(self: &Arc<Self>) {
-        self.trace.say(format_args!("{:?}", self.setting));
+        self.trace.log(format_args!("{:?}", self.setting));
         self.reopen().await;
         let mut clients: Vec<BoxFuture<'static, ()>> = Vec::new();
         for n in 0..self.setting.producers {
@@ -200,13 +200,13 @@ impl EnginePlay {
         while self.is_working() {
             self.sleep(50).await;
         }
-        self.trace.say("the work is done");
+        self.trace.log("the work is done");
         if self.setting.last_crash {
             self.restart().await;
         }
         self.sleep((limits::PATIENCE_S + keeper::SKEW_MAX_MS / 500) * 1000).await;
         self.quiet.store(true, Ordering::SeqCst);
-        self.trace.say("quiet");
+        self.trace.log("quiet");
     }
 
     fn is_working(&self) -> bool {

@@ -255,14 +255,14 @@ impl FaultStore {
         self.0.cut.store(true, Ordering::SeqCst);
         let line: Vec<Waiting> = lock(&self.0.line).drain(..).collect();
         let written = if line.is_empty() { 0 } else { self.0.dice.index(line.len() + 1) };
-        self.0.trace.say(format_args!("store cut with {} in line, {written} written", line.len()));
+        self.0.trace.log(format_args!("store cut with {} in line, {written} written", line.len()));
         for waiting in line.into_iter().take(written) {
             let _unheard = self.0.write(&waiting.append);
         }
         self.0.tasks.end_all(Duration::ZERO).await;
         let many = answer(self.0.disk.memory().last_position()).unwrap_or(0) > 60;
         if many && self.0.disk.strikes(Mutant::LoseLast, 1) {
-            self.0.trace.say("store lied");
+            self.0.trace.log("store lied");
             self.0.disk.lose_last(10);
         }
     }
@@ -294,7 +294,7 @@ impl StoreInner {
             return;
         }
         let faults = self.faults();
-        let early = self.disk.mutant == Some(Mutant::TellEarly) && self.tell_early().await;
+        let early = self.disk.mutant == Some(Mutant::TellEarly) && self.observe_early().await;
         let count = if early { 1 } else { 1 + self.dice.index(waiting.min(limits::GROUP_MAX)) };
         self.wait(faults.write_ms).await;
         // Until here it stood in line, so a cut finds it there.
@@ -303,7 +303,7 @@ impl StoreInner {
             self.trace.count(|counts| counts.faults += 1);
             let kind =
                 *self.dice.pick(&[FaultKind::Io, FaultKind::Full, FaultKind::Busy]).expect("not empty");
-            self.trace.say(format_args!("store fails a group of {count} with {kind:?}"));
+            self.trace.log(format_args!("store fails a group of {count} with {kind:?}"));
             group.into_iter().for_each(|waiting| drop(waiting.answer.send(Err(fault(kind).into()))));
             return;
         }
@@ -329,7 +329,7 @@ impl StoreInner {
         let lost = unheard || self.dice.permille(faults.lose_answer);
         if lost {
             self.trace.count(|counts| counts.faults += 1);
-            self.trace.say(format_args!("store loses {} answers, unheard: {unheard}", answers.len()));
+            self.trace.log(format_args!("store loses {} answers, unheard: {unheard}", answers.len()));
         }
         for (waiting, answer) in answers {
             if self.disk.strikes(Mutant::NeverAnswer, 20) {
@@ -364,7 +364,7 @@ impl StoreInner {
                 hasher
             });
             let hash = &hash.finalize().to_hex()[..12];
-            self.trace.say(format_args!(
+            self.trace.log(format_args!(
                 "store {} {}..={} at {} {hash}",
                 part.stream, landed.first_sequence, landed.last_sequence, landed.first_position
             ));
@@ -375,13 +375,13 @@ impl StoreInner {
             }
         }
         for cut in &append.cuts {
-            self.trace.say(format_args!("store cuts {} before {}", cut.stream, cut.keep_from));
+            self.trace.log(format_args!("store cuts {} before {}", cut.stream, cut.keep_from));
         }
         for stream in &append.erased {
-            self.trace.say(format_args!("store erases {stream}"));
+            self.trace.log(format_args!("store erases {stream}"));
         }
         if !as_meant {
-            self.trace.say("store lied");
+            self.trace.log("store lied");
         }
         Ok((committed, records))
     }
@@ -470,12 +470,12 @@ impl StoreInner {
             fresh.swap(place, place + 1);
             fresh[place].record.position = positions[0];
             fresh[place + 1].record.position = positions[1];
-            self.trace.say("store lied");
+            self.trace.log("store lied");
         }
     }
 
     /// Calls the observer for the one queued append, and then takes long to write it.
-    async fn tell_early(&self) -> bool {
+    async fn observe_early(&self) -> bool {
         let fresh = {
             let line = lock(&self.line);
             let [one] = line.as_slices().0 else { return false };
@@ -551,7 +551,7 @@ impl Store for FaultStore {
         }
         if self.0.dice.permille(self.0.faults().refuse) {
             self.0.trace.count(|counts| counts.faults += 1);
-            self.0.trace.say("store refuses an append");
+            self.0.trace.log("store refuses an append");
             return Box::pin(ready(Err(fault(FaultKind::Busy).into())));
         }
         let (sender, answer) = oneshot::channel();

@@ -111,7 +111,7 @@ impl Trace {
         self.clock.now_ms().saturating_sub(self.start_ms)
     }
 
-    pub fn say(&self, line: impl fmt::Display) {
+    pub fn log(&self, line: impl fmt::Display) {
         let at = self.elapsed_ms();
         let mut inner = self.inner();
         inner.text.push_str(&format!("{at:>8} {line}\n"));
@@ -119,7 +119,7 @@ impl Trace {
 
     pub fn wrong(&self, check: Check, what: impl fmt::Display) {
         let line = format!("{check:?}: {what}");
-        self.say(format_args!("WRONG {line}"));
+        self.log(format_args!("WRONG {line}"));
         let mut inner = self.inner();
         inner.checks.insert(check);
         if inner.wrong.len() < limits::WRONGS_MAX {

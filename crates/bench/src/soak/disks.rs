@@ -156,11 +156,11 @@ async fn story(
         reserve_bytes: RESERVE_BYTES,
         ..SqliteOptions::new(data.canonicalize()?)
     };
-    let engine = employ(options, &place, &sandbox).await?;
+    let engine = open_engine(options, &place, &sandbox).await?;
     if let Some((seed, delay_max)) = disk_is {
         disk.begin(seed, delay_max);
     }
-    let told = tokio::time::timeout(Duration::from_secs(STORY_SECONDS_MAX), tell(&engine, &place)).await;
+    let told = tokio::time::timeout(Duration::from_secs(STORY_SECONDS_MAX), run_story(&engine, &place)).await;
     let counts = disk.heal();
     engine.shutdown().await;
     drop(engine);
@@ -205,7 +205,7 @@ async fn story(
 }
 
 /// An engine with an agent on a new store.
-async fn employ(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) -> Result<Engine> {
+async fn open_engine(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) -> Result<Engine> {
     let world = World::real();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options)?);
     let redactor = Arc::new(Redactor::shapes());
@@ -241,7 +241,7 @@ fn of_engine(error: Error) -> anyhow::Error {
 }
 
 /// Starts a run and follows it to its end, answering what is asked. `None`: the disk did not take its first event.
-async fn tell(engine: &Engine, place: &Path) -> Result<Option<(RunId, Vec<Bytes>)>> {
+async fn run_story(engine: &Engine, place: &Path) -> Result<Option<(RunId, Vec<Bytes>)>> {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = Some("go".into());
     queued.workspace_mode = Some("clone".into());

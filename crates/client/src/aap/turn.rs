@@ -148,7 +148,7 @@ impl Turn {
         }
         loop {
             if let Some(frame) = self.decoder.next_frame() {
-                return self.heard(frame).map(Some);
+                return self.received(frame).map(Some);
             }
             match &mut self.state {
                 TurnState::Over => return Ok(None),
@@ -195,7 +195,7 @@ impl Turn {
         }
     }
 
-    fn heard(&mut self, frame: Frame) -> Result<Heard, AapError> {
+    fn received(&mut self, frame: Frame) -> Result<Heard, AapError> {
         let event = TurnEvent::read(&frame).map_err(|reason| self.wrong(reason))?;
         if let TurnEvent::Stop(stop) = &event {
             // A server that shuts down sends a stop that is not part of the turn, which goes on when it is back.

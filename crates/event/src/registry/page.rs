@@ -20,7 +20,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("workspace", "the folder that a run of this server works in"),
     ("artifact", "things kept apart from the log"),
     ("cost", "usage so far, and the state of the budget"),
-    ("policy", "what the rules of the house decided"),
+    ("policy", "decisions of the policy of this server"),
     ("error", "what went wrong outside any single call"),
     ("gap", "history that cannot be had"),
     ("context", "what the model no longer sees in full"),

@@ -94,7 +94,7 @@ fn of(value: &Value) -> Json {
 }
 
 /// The content of a message or result, as far as the agent accepts it.
-pub(super) fn said(whose: &str, content: Content, can: Capabilities) -> Accepted<MessageContent> {
+pub(super) fn message_content(whose: &str, content: Content, can: Capabilities) -> Accepted<MessageContent> {
     let said = match content {
         Content::Text(text) => MessageContent::Text(text),
         Content::Blocks(blocks) => MessageContent::Pieces(pieces(whose, blocks, can)?),
@@ -171,7 +171,7 @@ mod tests {
 
     fn check(content: &str) -> Accepted<MessageContent> {
         let can = Capabilities { images_http: true, ..Capabilities::default() };
-        said("messages[0]", serde_json::from_str(content).unwrap(), can)
+        message_content("messages[0]", serde_json::from_str(content).unwrap(), can)
     }
 
     #[test]

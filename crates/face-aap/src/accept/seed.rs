@@ -7,7 +7,7 @@ use recount_engine::Capabilities;
 use recount_event::{Code, Json};
 
 use super::image::picture_of;
-use super::message::{few_blocks, fits, said};
+use super::message::{few_blocks, fits, message_content};
 use super::{Accepted, encoded_len, malformed, shortened};
 use crate::error::Refusal;
 use crate::limits;
@@ -26,10 +26,10 @@ pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> 
         let whose = format!("messages[{index}]");
         match message.value() {
             HistoryMessage::System { content } => fits(&whose, encoded_len(content))?,
-            HistoryMessage::User { content } => drop(said(&whose, content.clone(), can)?),
+            HistoryMessage::User { content } => drop(message_content(&whose, content.clone(), can)?),
             HistoryMessage::Assistant { content } => assistant(&whose, content, can, &mut called)?,
             HistoryMessage::Tool { tool_call_id, content } => {
-                said(&whose, content.clone(), can)?;
+                message_content(&whose, content.clone(), can)?;
                 if !called.contains(tool_call_id) {
                     let id = shortened(tool_call_id);
                     return Err(malformed(format!(

@@ -6,7 +6,7 @@ use recount_engine::{Profile, Setup};
 use recount_event::{Code, ForeignId};
 use recount_run::{CallAnswer, CallSaid};
 
-use super::message::{MessageContent, said};
+use super::message::{MessageContent, message_content};
 use super::setup::{Change, change};
 use super::{Accepted, malformed, shortened};
 use crate::error::Refusal;
@@ -79,7 +79,7 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
     if let Some(ApplicationMessage::User { .. }) = messages.first()
         && let Some(ApplicationMessage::User { content }) = messages.pop()
     {
-        let said = said("messages[0]", content, can)?;
+        let said = message_content("messages[0]", content, can)?;
         if said.text().trim().is_empty() && !said.has_pictures() {
             return Err(malformed("messages[0] is empty; send at least one character"));
         }
@@ -92,7 +92,7 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<T
         let whose = format!("messages[{index}]");
         let (id, said) = match message {
             ApplicationMessage::Tool { tool_call_id, content } => {
-                let said = said(&whose, content, can)?;
+                let said = message_content(&whose, content, can)?;
                 let size = said.output().text().len();
                 if size > limits::RESULT_BYTES_MAX {
                     let most = limits::RESULT_BYTES_MAX;

@@ -172,7 +172,7 @@ impl Open {
                 biased;
                 last = &mut self.end => self.stop(&last, &mut out),
                 events = self.events.next() => match events {
-                    Ok(Some(events)) => self.tell(&events, &mut out).await,
+                    Ok(Some(events)) => self.send_events(&events, &mut out).await,
                     Ok(None) => self.stop(&Frame::broken_off(cut_short(self.turn)), &mut out),
                     Err(error) => self.stop(&Frame::broken_off(broken(error)), &mut out),
                 },
@@ -187,7 +187,7 @@ impl Open {
         last.write(&Pictures::default(), out);
     }
 
-    async fn tell(&mut self, events: &[Arc<SharedEvent>], out: &mut BytesMut) {
+    async fn send_events(&mut self, events: &[Arc<SharedEvent>], out: &mut BytesMut) {
         for event in events {
             let frames = self.projector.event(event);
             let mut frames: Vec<Frame> = frames.into_iter().filter(|frame| self.is_new(frame)).collect();

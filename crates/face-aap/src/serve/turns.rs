@@ -45,7 +45,7 @@ pub(super) async fn create_turn(
     if let Some(turn) = again.made.as_deref().and_then(made) {
         let originals = Originals::new(&face, turn.run, &row.setup.client_tools);
         let telling = TurnStreamRequest { session, turn, last: None, place, originals };
-        return Ok(replayed(tell(&face, telling, mode).await?));
+        return Ok(replayed(respond(&face, telling, mode).await?));
     }
     let profile = face.profile(&row.setup.agent)?;
     let accept::Turn { change, asked, .. } = accept::turn(request, &row.setup, profile)?;
@@ -67,10 +67,10 @@ pub(super) async fn create_turn(
     };
     drop(again);
     let originals = Originals::new(&face, turn.run, &client_tools);
-    tell(&face, TurnStreamRequest { session, turn, last: None, place, originals }, mode).await
+    respond(&face, TurnStreamRequest { session, turn, last: None, place, originals }, mode).await
 }
 
-async fn tell(face: &Face, telling: TurnStreamRequest, mode: StreamMode) -> Result<Response, Refusal> {
+async fn respond(face: &Face, telling: TurnStreamRequest, mode: StreamMode) -> Result<Response, Refusal> {
     match mode {
         StreamMode::None => whole(face, telling).await,
         StreamMode::Message => streamed(face, telling, Mode::Message).await,

@@ -74,7 +74,7 @@ fn refused(detail: String) -> Refusal {
 }
 
 /// The fields that are present, each with the kinds that allow it.
-fn said(order: &request::RunConfig) -> [(&'static str, bool, &'static [RunKind]); 19] {
+fn given_fields(order: &request::RunConfig) -> [(&'static str, bool, &'static [RunKind]); 19] {
     [
         ("model", order.model.is_some(), LOOP),
         ("system", order.system.is_some(), LOOP),
@@ -105,7 +105,7 @@ fn named(kinds: &[RunKind]) -> String {
 
 /// Without a kind there is no run that these could be for.
 pub(crate) fn no_order(order: &request::RunConfig) -> Accepted<()> {
-    match said(order).iter().find(|(_, is_there, _)| *is_there) {
+    match given_fields(order).iter().find(|(_, is_there, _)| *is_there) {
         Some((name, ..)) => Err(refused(format!("{name} needs kind; send the kind of the first run"))),
         None => Ok(()),
     }
@@ -113,7 +113,7 @@ pub(crate) fn no_order(order: &request::RunConfig) -> Accepted<()> {
 
 /// The configuration of a run of this kind.
 pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::RunConfig) -> Accepted<RunOptions> {
-    for (name, is_there, kinds) in said(&asked) {
+    for (name, is_there, kinds) in given_fields(&asked) {
         if is_there && !kinds.contains(&kind) {
             let (kinds, kind) = (named(kinds), kind.as_str());
             return Err(refused(format!(

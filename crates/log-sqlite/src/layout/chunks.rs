@@ -246,7 +246,7 @@ pub(crate) fn chunk_at<T>(
 }
 
 /// The place that a damaged chunk claims: stream, first sequence, how many records.
-pub(crate) fn told_chunk(row: &rusqlite::Row<'_>) -> Result<(i64, u64, u64)> {
+pub(crate) fn claimed_chunk(row: &rusqlite::Row<'_>) -> Result<(i64, u64, u64)> {
     Ok((row.get(1)?, number(row, 2)?, number(row, 3)?))
 }
 

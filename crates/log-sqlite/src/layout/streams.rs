@@ -161,7 +161,7 @@ pub(crate) fn stream_of(connection: &Connection, id: i64) -> Result<Option<(Stre
 
 /// The name of a stream and its row, if it is what was written.
 pub(crate) fn stored_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
-    let (key, tail) = told_tail(row)?;
+    let (key, tail) = claimed_tail(row)?;
     if row.get::<_, Option<i64>>(8)? != Some(tail.sum(&key)) {
         return Err(altered(&format!("the row of stream {key} (number {})", tail.id)));
     }
@@ -169,7 +169,7 @@ pub(crate) fn stored_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamT
 }
 
 /// The same without a look at the checksum: for rows that have none yet.
-pub(crate) fn told_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
+pub(crate) fn claimed_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
     let key: Arc<str> = row.get(7)?;
     let start = row.get::<_, Option<[u8; 32]>>(5)?.map_or_else(|| ChainValue::start(&key), ChainValue);
     let tail = StreamTail {

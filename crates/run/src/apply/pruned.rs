@@ -19,7 +19,7 @@ pub(super) fn fold(state: &mut State, event: &Event) {
         Payload::RunFailed(ending) => run::failed(state, at_ms, ending),
         Payload::RunCancelled(ending) => run::cancelled(state, at_ms, ending),
         Payload::GapEventsPruned(marker) => {
-            told(state, marker);
+            fold_marker(state, marker);
             marked(state, marker);
         }
         _ => {}
@@ -32,7 +32,7 @@ pub(super) fn marked(state: &mut State, marker: &EventsPruned) {
 }
 
 /// Takes from the marker the facts of the pruned events.
-fn told(state: &mut State, marker: &EventsPruned) {
+fn fold_marker(state: &mut State, marker: &EventsPruned) {
     let Some(facts) = marker.facts() else { return };
     let mut queued = Queued::new(facts.kind);
     queued.driver = facts.driver;

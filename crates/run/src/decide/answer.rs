@@ -47,7 +47,7 @@ pub(super) fn approval(
     resolved.comment = comment;
     resolved.scope = remember.map(|scope| scope.as_str().to_owned());
     resolved.allowance_id = allowance_id;
-    batch.say(Payload::ApprovalResolved(Box::new(resolved)))?;
+    batch.emit(Payload::ApprovalResolved(Box::new(resolved)))?;
     settle::go_on(batch, &by)
 }
 
@@ -96,7 +96,7 @@ pub(super) fn clarification(
 ) -> Result<(), Rejection> {
     answered.tool_call_id = pending(batch, PromptKind::Clarification, &answered.clarification_id)?;
     let by = answered.by.clone();
-    batch.say(Payload::ClarificationAnswered(Box::new(answered)))?;
+    batch.emit(Payload::ClarificationAnswered(Box::new(answered)))?;
     settle::go_on_with(batch, &by, config)
 }
 
@@ -110,7 +110,7 @@ pub(super) fn acknowledge(
     let mut taken = handoff::Acknowledged::new(handoff_id, by.clone());
     taken.tool_call_id = tool_call_id;
     taken.comment = comment;
-    batch.say(Payload::HandoffAcknowledged(Box::new(taken)))?;
+    batch.emit(Payload::HandoffAcknowledged(Box::new(taken)))?;
     settle::conclude(batch, &by, HandedOff::Taken)
 }
 
@@ -124,6 +124,6 @@ pub(super) fn reject(
     let mut refused = handoff::Rejected::new(handoff_id, by.clone());
     refused.tool_call_id = tool_call_id;
     refused.reason = reason.clone();
-    batch.say(Payload::HandoffRejected(Box::new(refused)))?;
+    batch.emit(Payload::HandoffRejected(Box::new(refused)))?;
     settle::conclude(batch, &by, HandedOff::NotTaken { reason })
 }

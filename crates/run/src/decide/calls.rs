@@ -72,7 +72,7 @@ pub(super) fn answer(batch: &mut Batch, answers: Vec<CallAnswer>, whose: Answere
         }
     }
     for payload in said {
-        batch.say(payload)?;
+        batch.emit(payload)?;
     }
     go_on(batch, whose)
 }
@@ -123,10 +123,10 @@ fn go_on(batch: &mut Batch, whose: Answerer) -> Result<(), Rejection> {
     }
     let mut continued = Continued::new(whose.by);
     continued.config = whose.config;
-    batch.say(Payload::RunContinued(Box::new(continued)))?;
+    batch.emit(Payload::RunContinued(Box::new(continued)))?;
     let rest = batch.state.waits_for();
     if rest.is_empty() {
         return settle::held_calls(batch);
     }
-    batch.say(Payload::RunWaiting(Box::new(Waiting::new(rest))))
+    batch.emit(Payload::RunWaiting(Box::new(Waiting::new(rest))))
 }

@@ -20,7 +20,7 @@ pub(super) struct CloseReason<'a> {
 /// Every open text is cut at its current length.
 pub(super) fn texts(batch: &mut Batch) -> Result<(), Rejection> {
     for cut in batch.state.cut_texts() {
-        batch.say(cut)?;
+        batch.emit(cut)?;
     }
     Ok(())
 }
@@ -37,13 +37,13 @@ pub(super) fn calls_and_prompts(
             let mut ended = ended(&id, &call);
             ended.code = Some("cancelled".into());
             ended.error = Some(why.reason.to_owned());
-            batch.say(Payload::ToolCancelled(Box::new(ended)))?;
+            batch.emit(Payload::ToolCancelled(Box::new(ended)))?;
         }
     }
     prompts(batch, why)?;
     for (id, call) in in_order(batch) {
         if call.stage == CallStage::Proposed && !keep(&call) {
-            batch.say(refusal(&id, &call, RefusalCode::Cancelled, why.reason.to_owned()))?;
+            batch.emit(refusal(&id, &call, RefusalCode::Cancelled, why.reason.to_owned()))?;
         }
     }
     Ok(())
@@ -53,7 +53,7 @@ pub(super) fn calls_and_prompts(
 pub(super) fn prompts(batch: &mut Batch, why: &CloseReason<'_>) -> Result<(), Rejection> {
     for (name, prompt) in batch.state.prompts.clone() {
         let (id, tool_call_id, by) = (name.id, prompt.tool_call_id().cloned(), why.by.to_owned());
-        batch.say(match name.kind {
+        batch.emit(match name.kind {
             PromptKind::Approval => {
                 let mut cancelled = approval::Resolved::new(id, Decision::Cancelled, by);
                 cancelled.tool_call_id = tool_call_id;
@@ -81,7 +81,7 @@ pub(super) fn prompts(batch: &mut Batch, why: &CloseReason<'_>) -> Result<(), Re
 pub(super) fn turn(batch: &mut Batch, code: &str, message: &str, will_retry: bool) -> Result<(), Rejection> {
     let Some(index) = batch.state.open_turn() else { return Ok(()) };
     let failed = turn::Failed::new(index, code.to_owned(), message.to_owned(), will_retry);
-    batch.say(Payload::TurnFailed(Box::new(failed)))
+    batch.emit(Payload::TurnFailed(Box::new(failed)))
 }
 
 /// Open calls in order.

@@ -16,7 +16,7 @@ pub(super) fn queue(
         return Err(Rejection::new(Code::IdTaken, taken));
     }
     if let Some(resumed) = resumed_from {
-        batch.say(Payload::RunResumedFromEvent(resumed))?;
+        batch.emit(Payload::RunResumedFromEvent(resumed))?;
     }
-    batch.say(Payload::RunQueued(queued))
+    batch.emit(Payload::RunQueued(queued))
 }

@@ -42,7 +42,7 @@ pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reje
 
 fn ended(batch: &Batch) -> Rejection {
     let state = &batch.state;
-    let over = format!("{} {}: its account is closed", state.run_id, state.status().said());
+    let over = format!("{} {}: its account is closed", state.run_id, state.status().phrase());
     Rejection::new(Code::RunEnded, over)
 }
 

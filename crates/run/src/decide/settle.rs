@@ -32,7 +32,7 @@ pub(super) fn go_on_with(batch: &mut Batch, by: &str, config: Option<Json>) -> R
 fn proceed(batch: &mut Batch, by: &str, config: Option<Json>) -> Result<(), Rejection> {
     let mut continued = Continued::new(by.to_owned());
     continued.config = config;
-    batch.say(Payload::RunContinued(Box::new(continued)))
+    batch.emit(Payload::RunContinued(Box::new(continued)))
 }
 
 /// Acts on every answer that a call holds.
@@ -50,15 +50,15 @@ fn held_call(batch: &mut Batch, id: &ForeignId, call: &Call) -> Result<(), Rejec
     if call.stage == CallStage::Proposed {
         let said = call.verdict.as_ref().map(|verdict| &verdict.said);
         if let Some((code, message)) = said.and_then(no) {
-            return batch.say(refusal(id, call, code, message));
+            return batch.emit(refusal(id, call, code, message));
         }
         if batch.state.cost.exceeded {
-            return batch.say(refusal(id, call, RefusalCode::Budget, "the budget is used up".into()));
+            return batch.emit(refusal(id, call, RefusalCode::Budget, "the budget is used up".into()));
         }
-        batch.say(invocation(id, call))?;
+        batch.emit(invocation(id, call))?;
     }
     match &call.answer {
-        Some(answer) => batch.say(outcome(id, call, answer)),
+        Some(answer) => batch.emit(outcome(id, call, answer)),
         None => Ok(()),
     }
 }
@@ -157,7 +157,7 @@ pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(
     }
     held_calls(batch)?;
     close::turn(batch, "handed_off", &reason, false)?;
-    batch.say(match what {
+    batch.emit(match what {
         HandedOff::Taken => finished(batch, "handed_off"),
         HandedOff::NotTaken { .. } => cancelled(batch, CancelledBy::Operator, reason),
         HandedOff::NobodyCame => failed(batch, "handoff_timed_out", reason),

@@ -30,7 +30,7 @@ pub(super) fn tick(batch: &mut Batch) -> Result<(), Rejection> {
     for (_, name, prompt) in &due {
         handed_off |= matches!(prompt.asked, PromptRequest::Handoff(_));
         let missed = missed(batch, name, prompt);
-        batch.say(missed)?;
+        batch.emit(missed)?;
     }
     if handed_off {
         settle::conclude(batch, BY_TIMEOUT, HandedOff::NobodyCame)

@@ -9,7 +9,7 @@ use crate::state::{Shell, State};
 
 pub(super) fn command(state: &State, command: &Command) -> Result<(), Broken> {
     let id = &command.tool_call_id;
-    tool::told(state, id, command.tool_name.as_deref())?;
+    tool::reports_on(state, id, command.tool_name.as_deref())?;
     if tool::running(state, id)?.1.shell.is_some() {
         return broken!("shell.once", "call {id} has a command already: use one call per command");
     }

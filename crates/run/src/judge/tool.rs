@@ -36,7 +36,7 @@ pub(super) fn running<'a>(
 }
 
 /// Something that a tool did.
-pub(super) fn told(state: &State, id: &ForeignId, tool_name: Option<&str>) -> Result<(), Broken> {
+pub(super) fn reports_on(state: &State, id: &ForeignId, tool_name: Option<&str>) -> Result<(), Broken> {
     let (call, _) = running(state, id)?;
     tool_name.map_or(Ok(()), |tool_name| same_name(call, id, tool_name))
 }
@@ -112,7 +112,7 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
 /// The outcome of a call.
 pub(super) fn ended(state: &State, ended: &Ended) -> Result<(), Broken> {
     not_settled(state, &ended.tool_call_id)?;
-    told(state, &ended.tool_call_id, Some(&ended.tool_name))
+    reports_on(state, &ended.tool_call_id, Some(&ended.tool_name))
 }
 
 /// The good outcome of a call.

@@ -34,7 +34,7 @@ impl Status {
     }
 
     /// The status as the end of a sentence: "it has finished".
-    pub(crate) fn said(self) -> &'static str {
+    pub(crate) fn phrase(self) -> &'static str {
         match self {
             Status::Queued => "is queued",
             Status::Running => "is running",

@@ -169,10 +169,10 @@ impl History {
     fn agent(&mut self, event: &Event) {
         match event.payload() {
             Payload::AssistantThinkingComplete(thought) if !thought.text.is_empty() => {
-                self.says_in_turn(event, Block::Thinking(thought.text.clone()));
+                self.add_block_in_turn(event, Block::Thinking(thought.text.clone()));
             }
             Payload::AssistantTextComplete(said) if !said.text.is_empty() => {
-                self.says_in_turn(event, Block::Text(said.text.clone()));
+                self.add_block_in_turn(event, Block::Text(said.text.clone()));
             }
             Payload::AssistantToolCallProposed(call)
                 if !crate::ASKING_TOOLS.contains(&call.tool_name.as_str()) =>
@@ -182,7 +182,7 @@ impl History {
                 self.run.calls.insert(id.clone(), Executor::Server);
                 self.open.insert((event.run_id, id.clone()));
                 self.run.attempt.calls.insert(id.clone());
-                self.says_in_turn(event, Block::ToolUse { tool_call_id: id, name, input });
+                self.add_block_in_turn(event, Block::ToolUse { tool_call_id: id, name, input });
             }
             Payload::ToolInvoked(invoked) => {
                 // An executed call cannot be taken back, nor what the model wrote before it.
@@ -219,7 +219,7 @@ impl History {
         self.lines.push(Placed { run, sequence, line });
     }
 
-    fn says(&mut self, event: &Event, block: Block, status: BlockStatus) {
+    fn add_block(&mut self, event: &Event, block: Block, status: BlockStatus) {
         let block = AnswerBlock { block, status };
         if let Some(line) = self.gathers.and_then(|at| self.lines.get_mut(at))
             && let Line::Assistant { blocks } = &mut line.line
@@ -302,8 +302,8 @@ impl History {
         let calls = |one: &WaitsFor| matches!(one.kind, WaitKind::Approval | WaitKind::ClientTool);
         if !waits_for.iter().any(calls) {
             for one in waits_for {
-                if let Some(text) = self.run.tells(one) {
-                    self.says(event, Block::Text(text), BlockStatus::Final);
+                if let Some(text) = self.run.prompt_text(one) {
+                    self.add_block(event, Block::Text(text), BlockStatus::Final);
                 }
             }
         }
@@ -340,7 +340,7 @@ impl History {
 
 impl Run {
     /// The text of a prompt that the run waits for from now on.
-    fn tells(&mut self, one: &WaitsFor) -> Option<String> {
+    fn prompt_text(&mut self, one: &WaitsFor) -> Option<String> {
         let text = match one.kind {
             WaitKind::Clarification => {
                 let asked = self.questions.get_mut(&one.id)?;

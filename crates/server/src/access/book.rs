@@ -9,7 +9,7 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 use serde_json::json;
 
-use super::token::{created, new_token, told};
+use super::token::{created, new_token, public_token};
 use crate::StartError;
 use crate::audit::{self, AuditKind};
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
@@ -37,12 +37,12 @@ impl Book {
         let (row, secret) = new.minted(&World::real());
         recount_engine::add_token(&self.store, &row).await.map_err(failed)?;
         audit::record_offline(&self.data, AuditKind::TokenCreated, created(&row)).await?;
-        Ok(AddedToken { secret: secret.reveal().to_owned(), token: told(row) })
+        Ok(AddedToken { secret: secret.reveal().to_owned(), token: public_token(row) })
     }
 
     pub async fn list(&self) -> Result<Vec<Token>, StartError> {
         let rows = recount_engine::tokens(&self.store).await.map_err(failed)?;
-        Ok(rows.into_iter().map(told).collect())
+        Ok(rows.into_iter().map(public_token).collect())
     }
 
     /// Whether there was one.

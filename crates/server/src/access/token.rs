@@ -99,7 +99,7 @@ fn named(scope: Scope) -> Named {
 }
 
 /// A token as lists show it, without its secret.
-pub(crate) fn told(row: TokenRow) -> Token {
+pub(crate) fn public_token(row: TokenRow) -> Token {
     Token {
         id: row.id.to_string(),
         tenant: row.tenant,

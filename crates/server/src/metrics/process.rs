@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::text::MetricsPage;
 use crate::Files;
 
-pub(super) fn tell(page: &mut MetricsPage, started_ms: u64) {
+pub(super) fn write_to(page: &mut MetricsPage, started_ms: u64) {
     let (bytes, seconds) = (Some("bytes"), Some("seconds"));
     page.gauge(
         "process_start_time_seconds",

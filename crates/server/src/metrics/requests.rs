@@ -58,7 +58,7 @@ impl Requests {
     }
 
     /// Rows with a count, in order.
-    pub(super) fn tell(&self, page: &mut MetricsPage) {
+    pub(super) fn write_to(&self, page: &mut MetricsPage) {
         page.family("recount_requests", Kind::Counter, None, "Requests that were answered.");
         let mut routes: Vec<_> = self.0.iter().collect();
         routes.sort_by_key(|(path, _)| path.as_str());

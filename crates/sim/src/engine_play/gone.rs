@@ -62,7 +62,7 @@ impl EnginePlay {
     }
 
     /// A reader got a gap of a run.
-    pub(super) fn told_gap(&self, who: &str, run: RunId, due: u64, first: u64, last: u64) {
+    pub(super) fn saw_gap(&self, who: &str, run: RunId, due: u64, first: u64, last: u64) {
         let begins = begins(&self.stored(run));
         let is_named = last < begins || (self.is_erased(run) && self.is_wanted_deleted(run));
         if first != due || last < first || !is_named {
@@ -71,7 +71,7 @@ impl EnginePlay {
             self.trace.wrong(Check::Gaps, wrong);
         }
         self.trace.count(|counts| counts.gaps += 1);
-        self.trace.say(format_args!("{who} is told of a gap, {first} to {last} of {run}"));
+        self.trace.log(format_args!("{who} is told of a gap, {first} to {last} of {run}"));
     }
 
     /// Whether something that is still there lies between two places of the feed.

@@ -45,18 +45,18 @@ pub(super) async fn keep(engine_play: Arc<EnginePlay>) {
     if let Some(life) = &*engine_play.life() {
         life.store.calm();
     }
-    engine_play.trace.say("calm");
+    engine_play.trace.log("calm");
 }
 
 impl EnginePlay {
     pub(super) async fn kill(&self, life: Life) {
-        self.trace.say("killed");
+        self.trace.log("killed");
         self.trace.count(|counts| counts.crashes += 1);
         self.bury(life).await;
     }
 
     async fn shut_down(&self, life: Life) {
-        self.trace.say("shut down");
+        self.trace.log("shut down");
         self.trace.count(|counts| counts.shutdowns += 1);
         match tokio::time::timeout(limits::ANSWER_WAIT, life.engine.shutdown()).await {
             Ok(0) => {}
@@ -91,12 +91,12 @@ impl EnginePlay {
             let framing = Arc::new(frame::Padded { padding: self.setting.padding });
             match Engine::open(Arc::new(store.clone()), world, framing).await {
                 Ok(engine) => {
-                    self.trace.say(format_args!("opened, calm: {calm}"));
+                    self.trace.log(format_args!("opened, calm: {calm}"));
                     *self.life() = Some(Life { engine, store });
                     return;
                 }
                 Err(error) => {
-                    self.trace.say(format_args!("not opened: {error}"));
+                    self.trace.log(format_args!("not opened: {error}"));
                     store.cut().await;
                     self.sleep(100).await;
                 }

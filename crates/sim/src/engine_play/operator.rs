@@ -201,7 +201,7 @@ impl Operator {
         let Pruned { first_sequence, events, receipt } = pruned;
         self.engine_play
             .trace
-            .say(format_args!("{} pruned {events} of {run}, up to {first_sequence}", self.name));
+            .log(format_args!("{} pruned {events} of {run}, up to {first_sequence}", self.name));
         self.engine_play.trace.count(|counts| counts.prunes += u64::from(events > 0));
         if let Some(receipt) = receipt {
             self.engine_play.acknowledge(run, receipt, &[]);
@@ -221,7 +221,7 @@ impl Operator {
         let ask = |engine: Engine| async move { engine.sweep(&policy).await };
         match self.engine_play.call("sweep", ask).await {
             Ok(swept) => {
-                self.engine_play.trace.say(format_args!("{} swept {} runs", self.name, swept.runs));
+                self.engine_play.trace.log(format_args!("{} swept {} runs", self.name, swept.runs));
                 self.engine_play.trace.count(|counts| counts.prunes += swept.runs);
             }
             Err(CallFailure::Failed | CallFailure::Lost) => {}
@@ -282,7 +282,7 @@ impl Operator {
             let ask = |engine: Engine| async move { engine.delete_task(task, &by).await };
             match self.engine_play.call("delete_task", ask).await {
                 Ok(runs) => {
-                    self.engine_play.trace.say(format_args!("{} deleted {task}, {runs} runs", self.name));
+                    self.engine_play.trace.log(format_args!("{} deleted {task}, {runs} runs", self.name));
                     self.engine_play.trace.count(|counts| counts.deletions += 1);
                     self.engine_play.client_record().deletions.insert(task, true);
                     return;
@@ -314,7 +314,7 @@ impl Operator {
         if let Some(receipt) = receipt {
             self.engine_play
                 .trace
-                .say(format_args!("{} acts on {run} at {}", self.name, receipt.first_sequence));
+                .log(format_args!("{} acts on {run} at {}", self.name, receipt.first_sequence));
             self.engine_play.acknowledge(run, receipt, &[]);
         }
         Ok(receipt.map(|receipt| receipt.first_sequence))

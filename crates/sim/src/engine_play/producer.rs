@@ -31,7 +31,7 @@ pub(super) async fn produce(engine_play: Arc<EnginePlay>, n: u64) {
     };
     for round in 0..2 {
         producer.round = round;
-        producer.tell_a_run().await;
+        producer.report_run().await;
     }
 }
 
@@ -71,7 +71,7 @@ impl Known {
             };
             for (sequence, bytes) in page {
                 if sequence > self.next {
-                    engine_play.told_gap("a page", run, self.next, self.next, sequence - 1);
+                    engine_play.saw_gap("a page", run, self.next, self.next, sequence - 1);
                 }
                 match codec::decode(&bytes) {
                     Ok(event) => self.belief.see(event.payload()),
@@ -98,9 +98,9 @@ impl EnginePlay {
 }
 
 impl Producer {
-    async fn tell_a_run(&mut self) {
+    async fn report_run(&mut self) {
         let Some(run) = self.begin().await else { return };
-        self.engine_play.trace.say(format_args!("{} tells {run}", self.name));
+        self.engine_play.trace.log(format_args!("{} tells {run}", self.name));
         self.engine_play.trace.count(|counts| counts.runs += 1);
         self.engine_play.client_record().runs.push(run);
         (self.epoch, self.seq, self.last) = (self.dice.below(3), 0, None);
@@ -203,7 +203,7 @@ impl Producer {
         for _ in 0..TRIES_MAX {
             match self.send(run, triple.clone(), drafts.clone()).await {
                 Ok(receipt) => {
-                    self.engine_play.trace.say(format_args!(
+                    self.engine_play.trace.log(format_args!(
                         "{} {}/{} landed at {}..={}",
                         self.name, self.epoch, self.seq, receipt.first_sequence, receipt.last_sequence
                     ));
@@ -216,7 +216,7 @@ impl Producer {
                     return;
                 }
                 Err(CallFailure::Rejected(rejection)) => {
-                    self.engine_play.trace.say(format_args!("{} refused: {rejection}", self.name));
+                    self.engine_play.trace.log(format_args!("{} refused: {rejection}", self.name));
                     let fair = matches!(
                         rejection.code,
                         Code::EventRefused | Code::RunEnded | Code::LimitReached | Code::IdTaken
@@ -235,7 +235,7 @@ impl Producer {
             if self.dice.permille(30) {
                 // Another instance takes over, not knowing what became of this batch.
                 (self.epoch, self.seq) = (self.epoch + 1 + self.dice.below(2), 0);
-                self.engine_play.trace.say(format_args!("{} begins anew in {}", self.name, self.epoch));
+                self.engine_play.trace.log(format_args!("{} begins anew in {}", self.name, self.epoch));
                 return;
             }
             self.back_off().await;
@@ -297,7 +297,7 @@ impl Producer {
             Ok(Some(receipt)) => self.engine_play.acknowledge(run, receipt, &[]),
             Ok(None) => {}
             Err(CallFailure::Rejected(rejection)) => {
-                self.engine_play.trace.say(format_args!("{} refused: {rejection}", self.name));
+                self.engine_play.trace.log(format_args!("{} refused: {rejection}", self.name));
             }
             Err(CallFailure::Failed | CallFailure::Lost) => self.back_off().await,
         }

@@ -107,7 +107,7 @@ impl Reader {
         let mut subscription = match self.engine_play.call("follow", ask).await {
             Ok(subscription) => subscription,
             Err(trouble) if self.engine_play.is_refused_fairly(target, after, &trouble) => {
-                self.engine_play.trace.say(format_args!("{} finds nothing left after {after:?}", self.name));
+                self.engine_play.trace.log(format_args!("{} finds nothing left after {after:?}", self.name));
                 self.last = None;
                 return target == Target::Feed;
             }
@@ -119,7 +119,7 @@ impl Reader {
             Err(CallFailure::Failed | CallFailure::Lost) => return true,
         };
         self.engine_play.trace.count(|counts| counts.readers += 1);
-        self.engine_play.trace.say(format_args!("{} joins {target:?} after {after:?}", self.name));
+        self.engine_play.trace.log(format_args!("{} joins {target:?} after {after:?}", self.name));
         self.far_ahead(target).await;
         let mut caught_up = false;
         loop {
@@ -138,7 +138,7 @@ impl Reader {
                 Step::Go(Delivery::Gap { first, last }) => {
                     match target {
                         Target::Run(run) => {
-                            self.engine_play.told_gap(&self.name, run, self.next(), first, last)
+                            self.engine_play.saw_gap(&self.name, run, self.next(), first, last)
                         }
                         Target::Feed => {
                             let wrong = format!("{} is told of a gap in the feed", self.name);
@@ -214,7 +214,7 @@ impl Reader {
             self.engine_play.trace.wrong(Check::Bounds, wrong);
         }
         self.engine_play.trace.count(|counts| counts.deliveries += 1);
-        self.engine_play.trace.say(format_args!("{} gets {} to {last}", self.name, frames.len()));
+        self.engine_play.trace.log(format_args!("{} gets {} to {last}", self.name, frames.len()));
         for (cursor, envelope) in frames {
             // In the feed what is gone is passed over in silence.
             let skips = self.target == Target::Feed && cursor > self.next();
@@ -252,7 +252,7 @@ impl Reader {
             self.engine_play.trace.wrong(Check::Readers, "the feed was closed");
             return;
         };
-        self.engine_play.trace.say(format_args!("{} is closed", self.name));
+        self.engine_play.trace.log(format_args!("{} is closed", self.name));
         if self.engine_play.is_erased(run) {
             return;
         }

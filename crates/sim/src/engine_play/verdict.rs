@@ -38,7 +38,7 @@ pub(super) async fn judge(engine_play: &Arc<EnginePlay>) {
     answers(engine_play, &histories);
     let events: usize = histories.values().map(Vec::len).sum();
     engine_play.trace.count(|counts| counts.events += events as u64);
-    engine_play.trace.say("judged");
+    engine_play.trace.log("judged");
 }
 
 fn all_runs(engine_play: &EnginePlay) -> Vec<RunId> {
@@ -132,7 +132,7 @@ async fn chain(engine_play: &EnginePlay, engine: &recount_engine::Engine, run: R
     let head = stored.iter().fold(start, |head, (.., bytes)| head.then(bytes));
     match engine.digest(run).await {
         Ok(digest) if digest.events == tail.next_sequence && digest.head == head.to_string() => {
-            engine_play.trace.say(format_args!("{run} is {} events, {}", digest.events, digest.head));
+            engine_play.trace.log(format_args!("{run} is {} events, {}", digest.events, digest.head));
         }
         Ok(digest) => engine_play.trace.wrong(Check::Chain, format_args!("{run}: {digest:?}, not {head}")),
         Err(error) => engine_play.trace.wrong(Check::Chain, format_args!("{run}: {error}")),
