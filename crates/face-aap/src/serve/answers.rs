@@ -25,7 +25,7 @@ pub(super) enum Answered {
 pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> Result<Answered, Refusal> {
     let ids: Vec<ForeignId> = answers.iter().map(|answer| answer.call.clone()).collect();
     let mut answers: Vec<CallAnswer> = answers.into_iter().map(Answer::command).collect();
-    let active = turn_setup.face.engine.active_run(turn_setup.session).await?;
+    let active = turn_setup.face.engine.catalogue().active_run(turn_setup.session).await?;
     if let Some(run) = active {
         take_back(&turn_setup, run, &mut answers).await?;
         match submit(&turn_setup, run, answers.clone(), false).await {
@@ -88,7 +88,7 @@ pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> R
 /// The newest run of the session.
 async fn latest(turn_setup: &TurnSetup<'_>) -> Result<Option<RunId>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
-    let runs = turn_setup.face.engine.list_session_runs(turn_setup.session, &query).await?.items;
+    let runs = turn_setup.face.engine.catalogue().list_session_runs(turn_setup.session, &query).await?.items;
     Ok(runs.first().and_then(|row| row.id.parse().ok()))
 }
 
@@ -160,7 +160,7 @@ pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Resul
 
 /// A call in the application's seed messages never runs and never waits.
 async fn never_open(turn_setup: &TurnSetup<'_>, id: &ForeignId) -> Result<Refusal, Refusal> {
-    let seed = turn_setup.face.engine.seed(turn_setup.session).await?;
+    let seed = turn_setup.face.engine.catalogue().seed(turn_setup.session).await?;
     if accept::call_ids(&seed).contains(id.as_str()) {
         let detail = format!(
             "call {id} is part of the messages that the session was created with; it waits for no answer"

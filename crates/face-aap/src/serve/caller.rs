@@ -83,13 +83,13 @@ impl Face {
 
     /// The setup of a session. A session that no application created does not exist for this face.
     pub(super) async fn setup(&self, session: SessionId) -> Result<SetupRow, Refusal> {
-        let row = self.engine.setup(session).await?;
+        let row = self.engine.catalogue().setup(session).await?;
         row.ok_or_else(|| accept::no_session(&session.to_string()))
     }
 
     pub(super) async fn session(&self, session: SessionId) -> Result<(SessionRow, SetupRow), Refusal> {
         let setup = self.setup(session).await?;
-        let row = self.engine.session(session).await?;
+        let row = self.engine.catalogue().session(session).await?;
         Ok((row.ok_or_else(|| accept::no_session(&session.to_string()))?, setup))
     }
 

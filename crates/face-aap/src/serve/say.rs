@@ -54,7 +54,7 @@ pub(super) async fn message(turn_setup: TurnSetup<'_>, said: MessageContent) -> 
             overrides: turn_setup.change.overrides.clone(),
             supersedes,
         };
-        return match engine.say(saying, turn_setup.again.idempotency.as_ref()).await {
+        return match engine.write().say(saying, turn_setup.again.idempotency.as_ref()).await {
             Ok((run, _)) => Ok(TurnId { run, opening: 0 }),
             Err(error) if error.code() == Code::SessionBusy => Err(busy(&turn_setup).await),
             Err(error) => Err(error.into()),
@@ -83,8 +83,8 @@ async fn busy(turn_setup: &TurnSetup<'_>) -> Refusal {
 
 async fn active(turn_setup: &TurnSetup<'_>) -> Result<Active, Refusal> {
     let engine = &turn_setup.face.engine;
-    let Some(run) = engine.active_run(turn_setup.session).await? else { return Ok(Active::None) };
-    let Some(row) = engine.run(run).await? else { return Ok(Active::None) };
+    let Some(run) = engine.catalogue().active_run(turn_setup.session).await? else { return Ok(Active::None) };
+    let Some(row) = engine.catalogue().run(run).await? else { return Ok(Active::None) };
     if row.has_ended() {
         return Ok(Active::None);
     }
@@ -136,7 +136,7 @@ async fn keep(turn_setup: &TurnSetup<'_>, said: &MessageContent) -> Result<Vec<A
             bytes: bytes.clone(),
             by: turn_setup.face.caller.id.clone(),
         };
-        let row = turn_setup.face.engine.upload(upload).await?;
+        let row = turn_setup.face.engine.write().upload(upload).await?;
         let artifact_id = ForeignId::parse(&row.id).map_err(|why| {
             Refusal::new(Code::Internal, format!("an upload is called {:?}: {why}", row.id))
         })?;

@@ -31,7 +31,7 @@ impl TurnSetup<'_> {
             before: Some(self.row.clone()),
             overrides: self.change.overrides.clone(),
         };
-        Ok(self.face.engine.answer(answering, self.again.idempotency.as_ref()).await?)
+        Ok(self.face.engine.write().answer(answering, self.again.idempotency.as_ref()).await?)
     }
 
     /// Records the turn of a late answer, which appends nothing that could record it. If this fails, the turn is
@@ -39,7 +39,7 @@ impl TurnSetup<'_> {
     pub(super) async fn remember(&self, turn: TurnId) {
         let Some(idempotency) = &self.again.idempotency else { return };
         let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
-        if let Err(why) = self.face.engine.keep_answer(idempotency, answer).await {
+        if let Err(why) = self.face.engine.write().keep_answer(idempotency, answer).await {
             tracing::warn!(%turn, %why, "an answer's key is not remembered; sent again, it is looked at again");
         }
     }

@@ -206,7 +206,7 @@ pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, S
     if is_last {
         let reason = format!("cancelled by {}", face.caller.name);
         let command = Command::Cancel { by: CancelledBy::Operator, reason };
-        match face.engine.submit(turn.run, command).await {
+        match face.engine.write().submit(turn.run, command).await {
             Ok(_) => {}
             Err(error) if error.code() == Code::RunEnded => {}
             Err(error) => return Err(error.into()),
@@ -270,7 +270,7 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
         return latest::turn(face, session).await?.ok_or_else(|| accept::no_turn(text));
     }
     let turn = accept::turn_id(text)?;
-    let row = face.engine.run(turn.run).await?;
+    let row = face.engine.catalogue().run(turn.run).await?;
     if row.is_none_or(|row| row.session_id != Some(session.to_string())) {
         return Err(accept::no_turn(text));
     }
@@ -285,7 +285,7 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
 /// Whether a client with this frame has the whole turn. Refuses a frame that is not part of the turn in this mode:
 /// resuming from it could leave something out.
 async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result<bool, Refusal> {
-    let tail = face.engine.tail(turn.run).await?.unwrap_or(0);
+    let tail = face.engine.read().tail(turn.run).await?.unwrap_or(0);
     if last.sequence >= tail {
         let detail = format!("the frame {last} was never sent; send the id of the last frame");
         return Err(Refusal::new(Code::CursorAhead, detail));

@@ -41,7 +41,7 @@ struct Operator {
 impl Operator {
     async fn answer_approval(&self) {
         let query = ListQuery { limit: 5, status: Some("pending".into()), ..ListQuery::default() };
-        let ask = |engine: Engine| async move { engine.list_approvals(&query).await };
+        let ask = |engine: Engine| async move { engine.read().list_approvals(&query).await };
         let Ok(listed) = self.engine_play.call("list_approvals", ask).await else { return };
         let Some(row) = self.dice.pick(&listed.items) else { return };
         let Ok(run) = row.run_id.parse() else { return };
@@ -120,7 +120,7 @@ impl Operator {
         let query = ListQuery { limit: 5, status: Some("pending".into()), ..ListQuery::default() };
         let by = self.name.clone();
         let (id, run, command) = if self.dice.permille(600) {
-            let ask = |engine: Engine| async move { engine.list_clarifications(&query).await };
+            let ask = |engine: Engine| async move { engine.read().list_clarifications(&query).await };
             let Ok(listed) = self.engine_play.call("list_clarifications", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
             let response = Json::of(&self.name).expect("a name is JSON");
@@ -129,7 +129,7 @@ impl Operator {
                 Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None };
             (row.id.clone(), row.run_id.clone(), command)
         } else {
-            let ask = |engine: Engine| async move { engine.list_handoffs(&query).await };
+            let ask = |engine: Engine| async move { engine.read().list_handoffs(&query).await };
             let Ok(listed) = self.engine_play.call("list_handoffs", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
             let handoff_id = event_generator::id(&row.id);
@@ -178,7 +178,7 @@ impl Operator {
     async fn prune(&self) {
         let Some(run) = self.some_run() else { return };
         let before = self.dice.permille(500).then(|| self.dice.below(30));
-        let ask = |engine: Engine| async move { engine.prune(run, before, "operator").await };
+        let ask = |engine: Engine| async move { engine.admin().prune(run, before, "operator").await };
         match self.engine_play.call("prune", ask).await {
             Ok(pruned) => self.pruned(run, pruned),
             Err(CallFailure::Failed | CallFailure::Lost) => {}
@@ -218,7 +218,7 @@ impl Operator {
             1 => policy.max_events = Some(self.dice.below(500)),
             _ => policy.max_bytes = Some(self.dice.below(100_000)),
         }
-        let ask = |engine: Engine| async move { engine.sweep(&policy).await };
+        let ask = |engine: Engine| async move { engine.admin().sweep(&policy).await };
         match self.engine_play.call("sweep", ask).await {
             Ok(swept) => {
                 self.engine_play.trace.log(format_args!("{} swept {} runs", self.name, swept.runs));
@@ -239,7 +239,7 @@ impl Operator {
         };
         self.engine_play.client_record().ever_pinned.insert(run);
         let by = self.name.clone();
-        let ask = |engine: Engine| async move { engine.pin(run, &by).await };
+        let ask = |engine: Engine| async move { engine.admin().pin(run, &by).await };
         match self.engine_play.call("pin", ask).await {
             Ok(_) => {}
             Err(CallFailure::Failed | CallFailure::Lost) => return,
@@ -260,7 +260,7 @@ impl Operator {
             self.engine_play.trace.wrong(Check::Gaps, format_args!("{run} was pruned while it was pinned"));
         }
         for _ in 0..5 {
-            let ask = |engine: Engine| async move { engine.unpin(run).await };
+            let ask = |engine: Engine| async move { engine.admin().unpin(run).await };
             match self.engine_play.call("unpin", ask).await {
                 Ok(()) => drop(self.engine_play.client_record().held.remove(&run)),
                 Err(CallFailure::Failed | CallFailure::Lost) => {
@@ -279,7 +279,7 @@ impl Operator {
         // Without an answer the client tries again, or leaves it to the next engine.
         for _ in 0..1 + self.dice.below(3) {
             let by = self.name.clone();
-            let ask = |engine: Engine| async move { engine.delete_task(task, &by).await };
+            let ask = |engine: Engine| async move { engine.admin().delete_task(task, &by).await };
             match self.engine_play.call("delete_task", ask).await {
                 Ok(runs) => {
                     self.engine_play.trace.log(format_args!("{} deleted {task}, {runs} runs", self.name));
@@ -308,7 +308,7 @@ impl Operator {
 
     /// The sequence of the first event that came of it.
     async fn submit(&self, run: RunId, command: Command) -> Result<Option<u64>, CallFailure> {
-        let ask = |engine: Engine| async move { engine.submit(run, command).await };
+        let ask = |engine: Engine| async move { engine.write().submit(run, command).await };
         let receipt = self.engine_play.call("submit", ask).await?;
         self.engine_play.trace.count(|counts| counts.answers += 1);
         if let Some(receipt) = receipt {

@@ -59,7 +59,7 @@ impl Known {
     async fn catch_up(&mut self, engine_play: &EnginePlay) -> Result<(), CallFailure> {
         loop {
             let (run, after) = (self.run, self.next.checked_sub(1));
-            let ask = |engine: Engine| async move { engine.read_run(run, after, 50).await };
+            let ask = |engine: Engine| async move { engine.read().read_run(run, after, 50).await };
             let (page, more) = match engine_play.call("read_run", ask).await {
                 Err(CallFailure::Rejected(rejection)) if !engine_play.is_gone(run, &rejection) => {
                     engine_play
@@ -133,7 +133,8 @@ impl Producer {
             let task = self.task;
             let queued = Queued::new(kind);
             let created = if task.is_none() && self.dice.permille(300) {
-                let ask = |engine: Engine| async move { engine.create_task(None, Some(queued)).await };
+                let ask =
+                    |engine: Engine| async move { engine.write().create_task(None, Some(queued)).await };
                 self.engine_play.call("create_task", ask).await.map(|(row, run)| {
                     self.task = row.id.parse().ok();
                     self.engine_play.client_record().tasks.extend(self.task);
@@ -142,7 +143,7 @@ impl Producer {
                 })
             } else {
                 let new = NewRun { queued, task, session: None, resumed_from: None };
-                let ask = |engine: Engine| async move { engine.create_run(new).await };
+                let ask = |engine: Engine| async move { engine.write().create_run(new).await };
                 self.engine_play.call("create_run", ask).await.map(|(run, receipt)| {
                     self.belongs(Some(run), task);
                     self.engine_play.acknowledge(run, receipt, &[]);
@@ -245,7 +246,7 @@ impl Producer {
 
     async fn send(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, CallFailure> {
         self.engine_play
-            .call("ingest", |engine: Engine| async move { engine.ingest(run, triple, drafts).await })
+            .call("ingest", |engine: Engine| async move { engine.write().ingest(run, triple, drafts).await })
             .await
     }
 
@@ -292,7 +293,7 @@ impl Producer {
             return;
         }
         let command = Command::Progress { drafts };
-        let ask = |engine: Engine| async move { engine.submit(run, command).await };
+        let ask = |engine: Engine| async move { engine.write().submit(run, command).await };
         match self.engine_play.call("submit", ask).await {
             Ok(Some(receipt)) => self.engine_play.acknowledge(run, receipt, &[]),
             Ok(None) => {}
