@@ -16,11 +16,13 @@ mod demo;
 mod digest;
 mod doctor;
 mod export;
+mod extend;
 mod handoff;
 mod import;
 mod invocation;
 mod ls;
 mod man;
+mod narrate;
 mod partial;
 mod pin;
 mod policy;
@@ -83,6 +85,7 @@ verbs! {
     Ls(ls::Ls),
     Show(show::Show),
     Tail(tail::Tail),
+    Narrate(narrate::Narrate),
     Verify(verify::Verify),
     Digest(digest::Digest),
     Export(export::Export),
@@ -98,6 +101,7 @@ verbs! {
     Delete(delete::Delete),
     Approve(approve::Approve),
     Deny(approve::Deny),
+    Extend(extend::Extend),
     Policy(policy::Policy),
     Answer(answer::Answer),
     Handoff(handoff::Handoff),

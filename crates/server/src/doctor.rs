@@ -25,7 +25,7 @@ use crate::metrics::Sources;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, limits};
 
-/// What a running server looks at.
+/// The state that the checks of a running server use.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) sources: Sources,
@@ -42,7 +42,7 @@ pub(crate) async fn look(
         Some("full=true") => true,
         Some(other) => {
             let shown: String = other.chars().take(80).collect();
-            let detail = format!("the query is {shown:?}; there is full=true and nothing else");
+            let detail = format!("the query is {shown:?}; only full=true is allowed");
             return Err(Refusal::new(Code::ParameterInvalid, detail));
         }
     };
@@ -60,7 +60,7 @@ impl Server {
             let mut of_tenant = Vec::new();
             store_answers(&mut of_tenant, &engine).await;
             integrity(&mut of_tenant, &engine, full).await;
-            if let Ok(stats) = engine.stats().await {
+            if let Ok(stats) = engine.admin().stats().await {
                 sizes(&mut of_tenant, &stats);
                 trouble(&mut of_tenant, &stats);
             }
@@ -100,7 +100,7 @@ fn versions(checks: &mut Vec<Check>) {
 
 async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
     const NAME: &str = "store";
-    checks.push(match engine.ready().await {
+    checks.push(match engine.admin().ready().await {
         Ok(()) => Check::fine(NAME, "reads and writes"),
         Err(error) => Check::problem(NAME, error.to_string(), error.code().row().remedy),
     });
@@ -109,7 +109,7 @@ async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
 async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
     const NAME: &str = "integrity";
     if !full {
-        let scrubbed = engine.scrubbed();
+        let scrubbed = engine.admin().scrubbed();
         checks.extend(scrubbed.findings.iter().map(|found| Check::problem(NAME, found, folder::DAMAGE)));
         if scrubbed.more > 0 {
             let value = format!("and {} more; the server's log names them", scrubbed.more);
@@ -118,13 +118,13 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         if scrubbed.findings.is_empty() {
             let (rounds, events) = (scrubbed.rounds, scrubbed.events);
             let value = format!(
-                "no damage is known; the scrub has read everything {rounds} times, {events} events, since the server began"
+                "no damage is known; the scrub has read everything {rounds} times, {events} events, since the server started"
             );
             checks.push(Check::fine(NAME, value));
         }
         return;
     }
-    match engine.integrity().await {
+    match engine.admin().integrity().await {
         Ok(found) => {
             checks.extend(found.problems.iter().map(|problem| Check::problem(NAME, problem, folder::DAMAGE)));
             if found.problems.is_empty() {
@@ -134,7 +134,7 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         }
         Err(error) => checks.push(Check::problem(NAME, error.to_string(), error.code().row().remedy)),
     }
-    match engine.missing_blobs().await {
+    match engine.admin().missing_blobs().await {
         Ok(missing) => {
             checks.extend(missing.iter().map(|blob| Check::problem(NAME, blob.to_string(), folder::LOST)))
         }
@@ -159,19 +159,19 @@ fn sizes(checks: &mut Vec<Check>, stats: &EngineStats) {
     ));
 }
 
-/// What has gone wrong since the server began.
+/// What has gone wrong since the server started.
 fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
     const NAME: &str = "commits";
     let failed = stats.store.commits_failed;
     checks.push(match failed {
-        0 => Check::fine(NAME, "none failed since the server began"),
+        0 => Check::fine(NAME, "none failed since the server started"),
         _ => Check::note(
             NAME,
             format!(
-                "{failed} failed since the server began, {} appends for want of space",
+                "{failed} failed since the server started, {} appends for lack of space",
                 stats.appends_full
             ),
-            "nothing acknowledged is lost; the server's log says why they failed",
+            "nothing acknowledged is lost; the server's log has the cause",
         ),
     });
 }
@@ -179,8 +179,8 @@ fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
 /// Events are dated by our clock and never before one another within a run; one that goes back is worth knowing.
 async fn clock(checks: &mut Vec<Check>, engine: &Engine) {
     let now = engine.world().clock.now_ms();
-    let newest = match engine.last_position().await {
-        Ok(last) if last > 0 => engine.read_feed(Some(last - 1), 1).await.ok(),
+    let newest = match engine.read().last_position().await {
+        Ok(last) if last > 0 => engine.read().read_feed(Some(last - 1), 1).await.ok(),
         _ => None,
     };
     let newest = newest.and_then(|(events, _)| events.into_iter().next());
@@ -220,7 +220,7 @@ fn durability(checks: &mut Vec<Check>, durability: Durability) {
     });
 }
 
-/// The store's writer asks for it when it starts and goes on without.
+/// The store's writer requests a priority at start, and continues without it if refused.
 fn priority(checks: &mut Vec<Check>) {
     const NAME: &str = "priority";
     let niceness = recount_log_sqlite::limits::WRITER_NICENESS;

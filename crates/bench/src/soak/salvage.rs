@@ -152,7 +152,7 @@ async fn make(folder: &Path, dice: &Dice) -> Result<Original> {
         let data = open.join(within);
         let (engine, store) = fill(&data, dice).await?;
         contents.push(content(&store).await?);
-        // The mark lags behind; what is promised about a lost end is promised of a mark that has caught up.
+        // The mark lags; what is guaranteed about a lost end holds for a mark that has caught up.
         let last = store.last_position().await?;
         while high_water(&data)? != Some(last) {
             tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
@@ -176,16 +176,16 @@ async fn fill(data: &Path, dice: &Dice) -> Result<(Engine, Arc<SqliteStore>)> {
         run_of_producer(&engine, dice).await?;
     }
     run_of_own(&engine, dice).await?;
-    let mut begun = Vec::new();
+    let mut start = Vec::new();
     for _ in 0..=dice.below(RUNS_MAX / 4) {
         let run = new_run(&engine, RunKind::External).await?;
         report(&engine, run, 0, dice, false).await?;
-        begun.push(run);
+        start.push(run);
     }
     if dice.below(4) > 0 {
         store.seal_now().await?;
     }
-    for run in begun {
+    for run in start {
         // Goes on after it was sealed.
         report(&engine, run, 1, dice, false).await?;
     }
@@ -198,7 +198,7 @@ async fn fill(data: &Path, dice: &Dice) -> Result<(Engine, Arc<SqliteStore>)> {
 
 async fn new_run(engine: &Engine, kind: RunKind) -> Result<RunId> {
     let new = NewRun { queued: Queued::new(kind), task: None, session: None, resumed_from: None };
-    Ok(engine.create_run(new).await.map_err(of_engine)?.0)
+    Ok(engine.write().create_run(new).await.map_err(of_engine)?.0)
 }
 
 async fn run_of_producer(engine: &Engine, dice: &Dice) -> Result<()> {
@@ -227,14 +227,14 @@ async fn report(engine: &Engine, run: RunId, seq: u64, dice: &Dice, ends: bool) 
         drafts.push(door::draft(name, &data).context("a run may end")?);
     }
     let producer = ForeignId::parse("soak").map_err(|why| anyhow!("{why}"))?;
-    engine.ingest(run, Triple { producer, epoch: 0, seq }, drafts).await.map_err(of_engine)?;
+    engine.write().ingest(run, Triple { producer, epoch: 0, seq }, drafts).await.map_err(of_engine)?;
     Ok(())
 }
 
 /// A run of the server's own, with an artifact.
 async fn run_of_own(engine: &Engine, dice: &Dice) -> Result<()> {
     let run = new_run(engine, RunKind::AgentLoop).await?;
-    let progress = |draft| engine.submit(run, Command::Progress { drafts: vec![draft] });
+    let progress = |draft| engine.write().submit(run, Command::Progress { drafts: vec![draft] });
     progress(scene::started()?).await.map_err(of_engine)?;
     let bytes = format!("output {} of a command\n", dice.0.draw()).repeat(1 + dice.place(2_000));
     let keep = Keep {
@@ -247,7 +247,7 @@ async fn run_of_own(engine: &Engine, dice: &Dice) -> Result<()> {
         call: None,
         target: None,
     };
-    let kept = engine.keep(run, keep).await.map_err(of_engine)?;
+    let kept = engine.write().keep(run, keep).await.map_err(of_engine)?;
     progress(kept.created).await.map_err(of_engine)?;
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make. None
-//! asks our own server; one file a verb.
+//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make, and the
+//! events of our own server for programs that start their producer. One file a verb.
 
 mod capture;
 mod conformance;
 mod replay;
+mod stdio;
 mod validate;
 mod visualize;
 
@@ -26,6 +27,8 @@ enum AaepVerb {
     Capture(Box<capture::Capture>),
     /// Serve a recording to subscribers
     Replay(replay::Again),
+    /// Serve the server's events as JSON-RPC on standard input and output
+    Stdio(stdio::Stdio),
     /// Check files of events against the protocol's rules
     Validate(validate::Validate),
     /// Render a recorded session, with every broken rule marked
@@ -73,6 +76,7 @@ impl Aaep {
         match self.verb {
             AaepVerb::Capture(capture) => capture.run(invocation),
             AaepVerb::Replay(replay) => replay.run(invocation),
+            AaepVerb::Stdio(stdio) => stdio.run(invocation),
             AaepVerb::Validate(validate) => validate.run(invocation),
             AaepVerb::Visualize(visualize) => visualize.run(invocation),
             AaepVerb::Conformance(conformance) => conformance.run(invocation),

@@ -3,7 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
+mod external;
 mod holds;
 mod joining;
+mod listening;
+mod minting;
 mod properties;
+mod rows;
+mod simulated;
 mod transcripts;

@@ -1,7 +1,7 @@
-//! Finds the newest turn of a session by the session alone, for a client that lost the turn's id. Begin with [`turn`]
+//! Finds the newest turn of a session without its id, for a client that lost it. Entry points: [`turn`]
 //! and [`standing`].
 //!
-//! The log is the only place that says where a turn begins: it is read backwards from the end of the newest run.
+//! Only the log has the start of a turn: it is read backwards from the end of the newest run.
 
 use recount_engine::{ListQuery, RunRow};
 use recount_event::{RunId, SessionId};
@@ -15,16 +15,18 @@ use crate::project::{TurnId, opens_segment};
 use crate::wire::SessionStatus;
 
 /// What a session is doing.
-pub(super) struct Standing {
+pub(super) struct SessionState {
     pub(super) status: SessionStatus,
     /// `None` unless it is running.
     pub(super) running: Option<TurnId>,
 }
 
-pub(super) async fn standing(face: &Face, session: SessionId) -> Result<Standing, Refusal> {
-    let stands = |status, running| Ok(Standing { status, running });
-    let Some(run) = face.engine.active_run(session).await? else { return stands(SessionStatus::Idle, None) };
-    match face.engine.run(run).await? {
+pub(super) async fn standing(face: &Face, session: SessionId) -> Result<SessionState, Refusal> {
+    let stands = |status, running| Ok(SessionState { status, running });
+    let Some(run) = face.engine.catalogue().active_run(session).await? else {
+        return stands(SessionStatus::Idle, None);
+    };
+    match face.engine.catalogue().run(run).await? {
         Some(row) if row.status == Status::Waiting.as_str() => stands(SessionStatus::Waiting, None),
         Some(row) => stands(SessionStatus::Running, last_opening(face, run, &row).await?),
         None => stands(SessionStatus::Running, None),
@@ -34,7 +36,7 @@ pub(super) async fn standing(face: &Face, session: SessionId) -> Result<Standing
 /// The newest turn, running or stopped. `None`: the session has none.
 pub(super) async fn turn(face: &Face, session: SessionId) -> Result<Option<TurnId>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
-    let Some(row) = face.engine.list_session_runs(session, &query).await?.items.pop() else {
+    let Some(row) = face.engine.catalogue().list_session_runs(session, &query).await?.items.pop() else {
         return Ok(None);
     };
     match row.id.parse() {
@@ -45,7 +47,7 @@ pub(super) async fn turn(face: &Face, session: SessionId) -> Result<Option<TurnI
 
 /// The last turn of a run. `None` when the event that opened it was pruned.
 async fn last_opening(face: &Face, run: RunId, row: &RunRow) -> Result<Option<TurnId>, Refusal> {
-    let mut end = face.engine.tail(run).await?.unwrap_or(0);
+    let mut end = face.engine.read().tail(run).await?.unwrap_or(0);
     while end > row.first_sequence {
         let begin = end.saturating_sub(limits::PAGE_EVENTS as u64).max(row.first_sequence);
         let (mut from, mut found) = (begin, None);

@@ -1,7 +1,7 @@
-//! Artifacts: send in, list, show, give their bytes.
+//! Artifacts: upload, list, show, download.
 //!
-//! Bytes are whatever an agent or a person had, pages and scripts included. They are given out under their own type,
-//! so that an image can be looked at, and under headers that let no browser run anything of it.
+//! The bytes are untrusted, pages and scripts included. They are served under their own type,
+//! so that an image can be viewed, and with headers that let no browser run any of it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,16 +23,16 @@ use super::Face;
 use super::http::{Answer, BodyType, Ids, Query, body_of_type, created, json, page};
 use super::tag::is_held;
 use crate::error::Refusal;
-use crate::places::Place;
+use crate::face_state::Permit;
 use crate::{accept, limits, project};
 
-/// Nothing of it runs, nothing of it is loaded, whatever it says it is.
+/// Nothing of it runs and nothing is loaded, whatever its media type.
 const SANDBOX: &str =
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
 
 const ANY: BodyType = BodyType {
     is: |mime| mime.len() <= limits::MIME_BYTES_MAX,
-    otherwise: "the head does not say what the bytes are; send content-type, such as image/png, with 255 characters at most",
+    otherwise: "the content-type header is missing or too long; send one, such as image/png, with at most 255 characters",
     too_large: "send a smaller file",
 };
 
@@ -48,7 +48,8 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> Answer {
         return Err(Refusal::new(Code::BodyMalformed, "the body is empty; send the bytes to be kept"));
     }
     let kind = if is_image { "image" } else { "file_snapshot" }.to_owned();
-    let row = face.engine.upload(Upload { kind, mime, name, bytes, by: face.caller.id.clone() }).await?;
+    let row =
+        face.engine.write().upload(Upload { kind, mime, name, bytes, by: face.caller.id.clone() }).await?;
     let id = accept::artifact_id(&row.id)?;
     let shown = project::artifact(found(&face, &id).await?, None);
     Ok(created(&format!("/v1/artifacts/{id}"), &One::new("artifact", shown)))
@@ -61,14 +62,14 @@ fn mime_of(request: &HttpRequest<Body>) -> Result<String, Refusal> {
         .ok_or_else(|| Refusal::new(Code::MediaTypeUnsupported, ANY.otherwise))
 }
 
-/// Whoever handles bytes, by how many.
-fn place(face: &Face, bytes: Option<u64>) -> Result<Place, Refusal> {
+/// A permit to transfer so many bytes.
+fn place(face: &Face, bytes: Option<u64>) -> Result<Permit, Refusal> {
     let most = limits::UPLOAD_BODY_BYTES_MAX as u64;
     let bytes = bytes.unwrap_or(most).min(most);
     let pieces = usize::try_from(bytes).unwrap_or(usize::MAX) / limits::ARTIFACT_PIECE_BYTES + 1;
-    face.places.artifacts.try_take(&face.engine.instance(), pieces).ok_or_else(|| {
+    face.face_state.artifacts.try_take(&face.engine.instance(), pieces).ok_or_else(|| {
         let at_once = limits::ARTIFACT_BYTES_AT_ONCE;
-        let detail = format!("{at_once} bytes of artifacts are on their way already; try again shortly");
+        let detail = format!("{at_once} bytes of artifacts are being transferred already; try again shortly");
         Refusal { retry_after: Some(limits::TRY_AGAIN), ..Refusal::new(Code::StoreBusy, detail) }
     })
 }
@@ -76,7 +77,7 @@ fn place(face: &Face, bytes: Option<u64>) -> Result<Place, Refusal> {
 /// Bytes on their way out, piece by piece, so that their place is free when the last has gone.
 struct Leaving {
     bytes: Bytes,
-    _place: Place,
+    _place: Permit,
 }
 
 impl http_body::Body for Leaving {
@@ -107,24 +108,24 @@ pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> Answe
         None => None,
     };
     let task = query.get(query::TASK_ID).map(|task| face.task_id(task)).transpose()?;
-    // Of what is not there any more nothing is said to be empty.
+    // A missing run is 404, not an empty list.
     if let Some(run) = run
-        && face.engine.run(run).await?.is_none()
+        && face.engine.catalogue().run(run).await?.is_none()
     {
-        return Err(face.engine.missing_run(run).await.into());
+        return Err(face.engine.catalogue().missing_run(run).await.into());
     }
     if let Some(task) = task
-        && face.engine.task(task).await?.is_none()
+        && face.engine.catalogue().task(task).await?.is_none()
     {
-        return Err(face.engine.missing_task(task).await.into());
+        return Err(face.engine.catalogue().missing_task(task).await.into());
     }
     list(&face, &query, ArtifactFilter { run, task, ..ArtifactFilter::default() }).await
 }
 
 pub(super) async fn list_run_artifacts(face: Face, Ids(run): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
     let run = face.run_id(&run).await?;
-    if face.engine.run(run).await?.is_none() {
-        return Err(face.engine.missing_run(run).await.into());
+    if face.engine.catalogue().run(run).await?.is_none() {
+        return Err(face.engine.catalogue().missing_run(run).await.into());
     }
     let query = Query::parse(raw.as_deref());
     list(&face, &query, ArtifactFilter { run: Some(run), ..ArtifactFilter::default() }).await
@@ -137,14 +138,14 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
         status: accept::status(query.get(query::STATUS), &ARTIFACT_STATUSES)?,
         ..filter
     };
-    let listed = face.engine.list_artifacts(&page_of, &filter, &face.caller.narrowing).await?;
+    let listed = face.engine.read().list_artifacts(&page_of, &filter, &face.caller.narrowing).await?;
     let shown = listed.items.into_iter().map(|row| project::artifact(row, None)).collect();
     Ok(page(face, shown, (listed.next, listed.has_more), listed.damaged))
 }
 
 /// The first that is called so and that the caller may know of.
 pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Refusal> {
-    for row in face.engine.artifacts_called(id).await? {
+    for row in face.engine.read().artifacts_called(id).await? {
         let seen = if row.run_id.is_empty() {
             face.sees_upload(id).await?
         } else {
@@ -154,11 +155,11 @@ pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Re
             return Ok(row);
         }
     }
-    // Of what went with a run only those hear who could see the run, and of an erased one that is nobody who is
-    // narrowed.
-    match face.engine.run_of_gone_artifact(id).await? {
+    // An artifact deleted with its run is reported only to clients that could see the run; narrowed tokens cannot see an
+    // erased one.
+    match face.engine.read().run_of_gone_artifact(id).await? {
         Some(run) if !face.sees_run(run).await? => Err(accept::no_artifact(id.as_str())),
-        Some(_) => Err(face.engine.missing_artifact(id).await.into()),
+        Some(_) => Err(face.engine.read().missing_artifact(id).await.into()),
         None => Err(accept::no_artifact(id.as_str())),
     }
 }
@@ -168,8 +169,8 @@ pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
     let row = found(&face, &id).await?;
     let is_small = row.size_bytes.is_some_and(|size| size <= limits::DIFF_INLINE_BYTES_MAX);
     let diff = match row.kind == "patch" && is_small {
-        // Those that are not here are told by asking for them.
-        true => match face.engine.artifact_bytes(&row).await {
+        // A read of its bytes reports a missing blob.
+        true => match face.engine.read().artifact_bytes(&row).await {
             Ok(bytes) => String::from_utf8(bytes.to_vec()).ok(),
             Err(error) if matches!(error.code(), Code::ArtifactBytesLost | Code::ArtifactBytesMissing) => {
                 None
@@ -185,7 +186,7 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
     let place = place(&face, row.size_bytes)?;
-    let bytes = face.engine.artifact_bytes(&row).await?;
+    let bytes = face.engine.read().artifact_bytes(&row).await?;
     let tag = format!("\"{}\"", row.hash.as_deref().unwrap_or_default());
     let held: Vec<HeaderValue> = headers.get_all(header::IF_NONE_MATCH).iter().cloned().collect();
     let mut response = Response::new(Body::empty());
@@ -195,7 +196,7 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     given.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     given.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     given.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // It never changes, but who may read it may.
+    // It never changes, but the right to read it may.
     given.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     given.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     given.insert(header::CONTENT_DISPOSITION, disposition(&row, mime));
@@ -235,7 +236,7 @@ fn part(bytes: &Bytes, first: u64, last: u64) -> Bytes {
     bytes.slice(place(first)..place(last.saturating_add(1)))
 }
 
-/// Pictures may be shown where they are asked for; whatever else a browser could take for a page is saved.
+/// Images may be shown inline; anything else that a browser could render is downloaded.
 fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
     let is_picture = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"].contains(&mime);
     let is_plain = mime.starts_with("text/plain") || mime.starts_with("text/x-diff");
@@ -260,12 +261,12 @@ fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
 }
 
 impl Face {
-    /// What belongs to no run yet belongs to who sent it; who is narrowed sees nothing of others.
+    /// An upload without a run belongs to its uploader; a narrowed token sees no others.
     async fn sees_upload(&self, id: &ForeignId) -> Result<bool, Refusal> {
         if self.caller.narrowing.is_none() {
             return Ok(true);
         }
-        let upload = self.engine.uploaded(id).await?;
+        let upload = self.engine.catalogue().uploaded(id).await?;
         Ok(upload.is_some_and(|upload| upload.by == self.caller.id))
     }
 }

@@ -11,7 +11,7 @@ use recount_api::reply::{One, Receipt};
 use recount_api::request::AppendEvents;
 use recount_engine::Sieve;
 use recount_event::{Code, RunId};
-use recount_transport::media::{self, Wanted};
+use recount_transport::media::{self, ResponseFormat};
 use recount_transport::{RequestId, sse};
 use recount_world::Kind;
 
@@ -40,7 +40,7 @@ async fn append(face: &Face, run: RunId, request: Request) -> Answer {
     let bytes = body_bytes(request, limits::BATCH_BODY_BYTES_MAX).await?;
     let request: AppendEvents = accept::body(&bytes)?;
     let (triple, drafts) = accept::batch(request)?;
-    let receipt = face.engine.ingest(run, triple, drafts).await?;
+    let receipt = face.engine.write().ingest(run, triple, drafts).await?;
     let reply = Receipt {
         first_sequence: receipt.first_sequence,
         last_sequence: receipt.last_sequence,
@@ -49,11 +49,11 @@ async fn append(face: &Face, run: RunId, request: Request) -> Answer {
     Ok(json(StatusCode::OK, &One::new("receipt", reply)))
 }
 
-/// What a reader of events asks for.
+/// A request to read events.
 struct Reading {
     stream: bool,
     after: Option<u64>,
-    /// Whether the cursor came as `Last-Event-ID`, that is, from a reader that comes again.
+    /// Whether the cursor came as `Last-Event-ID`, that is, from a reconnecting reader.
     again: bool,
     limit: usize,
 }
@@ -64,9 +64,9 @@ fn reading(headers: &HeaderMap, raw: Option<&str>, parameter: &str) -> Result<Re
     let accept: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let stream = match media::prefers_event_stream(Some(&accept.join(","))) {
-        Wanted::Json => false,
-        Wanted::EventStream => true,
-        Wanted::Neither => {
+        ResponseFormat::Json => false,
+        ResponseFormat::EventStream => true,
+        ResponseFormat::Neither => {
             return Err(Refusal::new(
                 Code::NotAcceptable,
                 "the Accept header allows neither application/json nor text/event-stream",
@@ -118,13 +118,14 @@ async fn read_run(
 ) -> Answer {
     let reading = reading(headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
     if !reading.stream {
-        let (envelopes, has_more) = match face.engine.read_run(run, reading.after, reading.limit).await {
+        let (envelopes, has_more) = match face.engine.read().read_run(run, reading.after, reading.limit).await
+        {
             Ok(page) => page,
             Err(error) => {
                 let Some(damage) = error.damage().filter(|damage| damage.sequences.is_some()) else {
                     return Err(error.into());
                 };
-                let tail = face.engine.tail(run).await?;
+                let tail = face.engine.read().tail(run).await?;
                 let last = damage.sequences.as_ref().map(|range| *range.end());
                 let has_more = last.map(|last| last + 1) < tail;
                 let gap = Some(project::damaged(damage, true));
@@ -138,9 +139,9 @@ async fn read_run(
         };
         return Ok(events_page(&envelopes, reading.after, has_more, gone));
     }
-    let subscription = face.engine.follow_run(run, reading.after).await?;
+    let subscription = face.engine.read().follow_run(run, reading.after).await?;
     if reading.again && nothing_can_follow(face, run, reading.after).await? {
-        // Tells a browser to stop coming again.
+        // Stops a browser from reconnecting.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -150,8 +151,8 @@ async fn read_run(
 }
 
 async fn nothing_can_follow(face: &Face, run: RunId, after: Option<u64>) -> Result<bool, Refusal> {
-    let ended = face.engine.run(run).await?.is_some_and(|row| row.has_ended());
-    let tail = face.engine.tail(run).await?;
+    let ended = face.engine.catalogue().run(run).await?.is_some_and(|row| row.has_ended());
+    let tail = face.engine.read().tail(run).await?;
     Ok(ended && after.map(|after| after + 1) == tail)
 }
 
@@ -167,20 +168,20 @@ pub(super) async fn read_feed(
         return follow_feed(&face, reading.after, sieve, &id).await;
     }
     if sieve.is_open() {
-        return match face.engine.read_feed(reading.after, reading.limit).await {
+        return match face.engine.read().read_feed(reading.after, reading.limit).await {
             Ok((envelopes, has_more)) => Ok(events_page(&envelopes, reading.after, has_more, None)),
             Err(error) => {
                 let positions = error.damage().and_then(|damage| damage.positions.clone());
                 let (Some(damage), Some(positions)) = (error.damage(), positions) else {
                     return Err(error.into());
                 };
-                let has_more = *positions.end() < face.engine.last_position().await?;
+                let has_more = *positions.end() < face.engine.read().last_position().await?;
                 let gap = Some(project::damaged(damage, true));
                 Ok(events_page(&[], Some(*positions.end()), has_more, gap))
             }
         };
     }
-    let page = face.engine.read_feed_of(reading.after, reading.limit, sieve).await?;
+    let page = face.engine.read().read_feed_of(reading.after, reading.limit, sieve).await?;
     let next = cursor_or_none(page.next);
     let gap = page.damage.as_ref().map(|damage| project::damaged(damage, false));
     Ok(json_bytes(StatusCode::OK, project::events_page(&page.events, next, page.has_more, gap)))
@@ -195,13 +196,13 @@ fn sieve(face: &Face, raw: Option<&str>) -> Result<Sieve, Refusal> {
 
 async fn follow_feed(face: &Face, after: Option<u64>, sieve: Sieve, id: &RequestId) -> Answer {
     let subscription = match sieve.is_open() {
-        true => face.engine.follow_feed(after).await?,
-        false => face.engine.follow_feed_of(after, sieve).await?,
+        true => face.engine.read().follow_feed(after).await?,
+        false => face.engine.read().follow_feed_of(after, sieve).await?,
     };
     event_stream(face, subscription, Cursor::Position, id)
 }
 
-/// Like any reading, but `after_position=latest` stands for where the feed ends now.
+/// Like any read, but `after_position=latest` is the current end of the feed.
 async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Result<Reading, Refusal> {
     if Query::parse(raw).get(query::AFTER_POSITION) != Some(query::LATEST) {
         return reading(headers, raw, query::AFTER_POSITION);
@@ -210,11 +211,11 @@ async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Re
     if reading.again {
         return Ok(reading);
     }
-    let latest = face.engine.last_position().await?;
+    let latest = face.engine.read().last_position().await?;
     Ok(Reading { after: Some(latest), ..reading })
 }
 
-/// Always a stream, also for clients that do not say what they accept.
+/// Always a stream, also for clients without an `Accept` header.
 pub(super) async fn stream_feed(
     face: Face,
     RawQuery(raw): RawQuery,
@@ -249,12 +250,12 @@ fn event_stream(
     cursor: Cursor,
     RequestId(id): &RequestId,
 ) -> Answer {
-    let Some(place) = face.places.streams.try_take(&face.engine.instance(), 1) else {
+    let Some(place) = face.face_state.streams.try_take(&face.engine.instance(), 1) else {
         return Err(Refusal {
             retry_after: Some(limits::STREAMS_RETRY),
             ..Refusal::new(
                 Code::TooManyStreams,
-                format!("{} streams are open already", face.places.streams_max),
+                format!("{} streams are open already", face.face_state.streams_max),
             )
         });
     };
@@ -262,8 +263,8 @@ fn event_stream(
     let mut caller = face.caller.clone();
     let over = async move {
         tokio::select! {
-            () = shutdown.requested() => "the server is going down; come again with the last id",
-            () = caller.revoked() => "what you came in with was taken back",
+            () = shutdown.requested() => "the server is shutting down; reconnect with the last id",
+            () = caller.revoked() => "the token or ticket of this stream was revoked",
         }
     };
     let handover = stream::open(subscription, cursor, Box::pin(over), id.to_string(), place);

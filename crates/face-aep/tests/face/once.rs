@@ -9,7 +9,7 @@ use axum::body::Body;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use recount_engine::{Caller, Engine, Visitor};
-use recount_face_aep::{Places, SseFraming};
+use recount_face_aep::{FaceState, SseFraming};
 use recount_world::World;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -49,9 +49,9 @@ impl Process {
         let (store, world) = (Handle::new(disk), World::seeded(life, now_ms));
         let engine = Engine::open(store.clone(), world.clone(), Arc::new(SseFraming)).await.unwrap();
         let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
-        let places = Places::new(recount_face_aep::limits::STREAMS_MAX);
+        let places = FaceState::new(recount_face_aep::limits::STREAMS_MAX);
         let router = recount_face_aep::router(places).layer(axum::Extension(visitor));
-        let router = recount_face_aep::identified(router, world, engine.redactor().clone());
+        let router = recount_face_aep::identified(router, world, engine.write().redactor().clone());
         Process { store, engine, router }
     }
 }
@@ -224,7 +224,7 @@ async fn an_answer_that_was_forgotten_with_a_deletion_is_not_given_twice() {
     }
     let kept = house.disk.rows_of("record.once").await;
     assert!(kept.iter().all(|row| row.contains("answer")), "{kept:?}");
-    house.process.engine.delete_task(other.parse().unwrap(), "operator").await.unwrap();
+    house.process.engine.admin().delete_task(other.parse().unwrap(), "operator").await.unwrap();
     let left = house.disk.rows_of("record.once").await;
     assert!(left.len() == 3 && !left.iter().any(|row| row.contains("answer")), "{left:?}");
     for ((target, body), first) in answers.into_iter().zip(first) {

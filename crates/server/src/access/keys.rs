@@ -77,9 +77,9 @@ impl Key {
     pub(crate) fn may_ask_now(&self, otherwise: Option<u32>) -> Result<(), Refusal> {
         let Some(rate) = self.row.requests_per_second.or(otherwise) else { return Ok(()) };
         self.bucket.take(rate, recount_world::moment()).map_err(|wait| Refusal {
-            // Whole seconds are what the header can say.
+            // The header has whole seconds only.
             retry_after: Some(Duration::from_secs(wait.as_secs() + 1)),
-            ..Refusal::new(Code::RateLimited, format!("the token may ask {rate} times a second"))
+            ..Refusal::new(Code::RateLimited, format!("the token allows {rate} requests a second"))
         })
     }
 
@@ -103,7 +103,7 @@ fn invalid() -> Refusal {
 }
 
 pub(crate) struct Keys {
-    /// Of the default tenant, whose store remembers all tokens.
+    /// Of the default tenant, whose store holds all tokens.
     engine: Engine,
     keys: RwLock<BTreeMap<TokenId, Arc<Key>>>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) async fn load(engine: Engine) -> Result<Self, Error> {
         let world = engine.world().clone();
-        let rows = engine.tokens().await?;
+        let rows = engine.admin().tokens().await?;
         let keys = rows.into_iter().map(|row| (row.id, Key::new(row, world.clone()))).collect();
         Ok(Keys { engine, keys: RwLock::new(keys) })
     }
@@ -145,7 +145,7 @@ impl Keys {
     pub(crate) async fn add(&self, new: NewToken) -> Result<(TokenRow, Secret), Error> {
         let world = self.engine.world().clone();
         let (row, secret) = new.minted(&world);
-        self.engine.add_token(&row).await?;
+        self.engine.admin().add_token(&row).await?;
         let key = Key::new(row.clone(), world);
         self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(row.id, key);
         Ok((row, secret))
@@ -161,7 +161,7 @@ impl Keys {
         let Some(key) = found else { return Ok(false) };
         // In memory first, so that it is never valid after its removal was confirmed.
         key.revoked.send_replace(true);
-        self.engine.remove_token(id).await?;
+        self.engine.admin().remove_token(id).await?;
         self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
         Ok(true)
     }
