@@ -6,9 +6,10 @@
 use bytes::Bytes;
 use recount_log::ReadBound;
 
+use crate::read::handle::ReadHandle;
 use crate::read::join::{Join, NextEvents};
 use crate::read::runs::next_after;
-use crate::{Engine, Error, limits};
+use crate::{Error, limits};
 
 /// A cursor that moves through the feed.
 pub struct FeedRecords {
@@ -56,11 +57,11 @@ impl FeedRecords {
     }
 }
 
-impl Engine {
+impl ReadHandle {
     /// Follows the envelopes of all runs from after a position.
     pub async fn follow_feed_records(&self, after: u64) -> Result<FeedRecords, Error> {
-        let list = self.tools.publisher.feed();
-        let last = self.store().last_position().await?;
+        let list = self.publisher.feed();
+        let last = self.ground().store().last_position().await?;
         let next = next_after(Some(after), last + 1, "position")?;
         self.not_below_retention(Some(after)).await?;
         Ok(FeedRecords { join: self.joined(list, None, next, last + 1) })

@@ -230,7 +230,7 @@ async fn drive(
     mut shutdown: Shutdown,
 ) {
     let ending = RunEndGuard(projection);
-    let mut events = match engine.follow_events(run, None).await {
+    let mut events = match engine.read().follow_events(run, None).await {
         Ok(events) => events,
         Err(error) => {
             tracing::debug!(%error, %run, "a run cannot be projected");

@@ -131,7 +131,7 @@ impl RunReader {
         let own = match &mut self.own {
             Some(own) => own,
             None => {
-                let events = self.engine.follow_events(self.run, None).await;
+                let events = self.engine.read().follow_events(self.run, None).await;
                 let events = events.map_err(|error| broken(self.run, &error))?;
                 let projector = Projector::new(self.run, self.projection.speech());
                 self.own.insert(Box::new(Own { events, projector, next: 0 }))

@@ -148,10 +148,10 @@ impl Task {
     }
 
     async fn follow(&self) -> Result<(), Error> {
-        let began = self.engine.last_position().await?;
-        let mut feed = self.engine.follow_feed_records(began).await?;
+        let began = self.engine.read().last_position().await?;
+        let mut feed = self.engine.read().follow_feed_records(began).await?;
         for run in self.unended().await? {
-            let history = self.engine.tail(run).await?.unwrap_or(0);
+            let history = self.engine.read().tail(run).await?.unwrap_or(0);
             self.add(run, history);
         }
         if let Some(tenant) = self.tenant.0.upgrade() {
@@ -170,12 +170,15 @@ impl Task {
 
     /// Runs that have not ended: those of our own, and of others the newest.
     async fn unended(&self) -> Result<Vec<RunId>, Error> {
-        let mut rows: Vec<RunRow> = self.engine.unfinished().await?;
+        let mut rows: Vec<RunRow> = self.engine.catalogue().unfinished().await?;
         let mut query = ListQuery { limit: limits::RUNS_PAGE, ..ListQuery::default() };
         let mut looked_at = 0;
         loop {
-            let page =
-                self.engine.list_runs_of_interest(&query, &RunFilter::default(), &Default::default()).await?;
+            let page = self
+                .engine
+                .catalogue()
+                .list_runs_of_interest(&query, &RunFilter::default(), &Default::default())
+                .await?;
             looked_at += page.items.len();
             rows.extend(page.items.into_iter().filter(|row| !row.has_ended()));
             if !page.has_more || looked_at >= limits::RUNS_LOOKED_AT_MAX {

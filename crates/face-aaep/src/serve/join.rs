@@ -25,8 +25,8 @@ pub(super) async fn run(
     let (speech, view) = (subscription.speech(), subscription.view());
     let sending =
         |after| Sending::new(Delivery::of_run(subscription.terms(), subscription.id(), view, after));
-    let row = engine.run(run).await.map_err(unavailable)?.ok_or(Problem::SubscriptionUnknown)?;
-    let tail = engine.tail(run).await.map_err(unavailable)?.ok_or(Problem::SubscriptionUnknown)?;
+    let row = engine.catalogue().run(run).await.map_err(unavailable)?.ok_or(Problem::SubscriptionUnknown)?;
+    let tail = engine.read().tail(run).await.map_err(unavailable)?.ok_or(Problem::SubscriptionUnknown)?;
     let mark = last_event_id.and_then(Mark::parse).filter(|mark| {
         let (of, sequence) = mark.of();
         of == run && sequence < tail
