@@ -96,7 +96,7 @@ pub(super) const KNOWN: &[Known] = &[
     ("docs", "is not there", 5),
     ("docs", "mend", 3),
     ("docs", "somebody", 22),
-    ("docs", "stands in", 6),
+    ("docs", "stands in", 5),
     ("docs", "whoever", 14),
     ("web", "somebody", 4),
     ("web", "stands in", 1),
