@@ -60,7 +60,7 @@ impl Projector {
         }
         let millis = self.millis.max(i64::try_from(now_ms).unwrap_or(i64::MAX));
         let mut to = Saying::new(&self.frame, self.run, self.sequence, millis);
-        to.from_part(Place::JOIN_PART);
+        to.begin_at_part(Place::JOIN_PART);
         let state = self.course.state;
         let summaries = self.course.stands(&to, reason);
         to.push(StateChanged::new(state.word().into(), state.word().into()), summaries, Urgency::Normal);
