@@ -20,6 +20,7 @@ mod handoff;
 mod import;
 mod ls;
 mod man;
+mod narrate;
 mod partial;
 mod pin;
 mod policy;
@@ -100,6 +101,8 @@ enum Verb {
     Show(show::Show),
     /// Follow events live, of one run or of all
     Tail(tail::Tail),
+    /// Speak what runs do, and answer prompts by keyboard
+    Narrate(narrate::Narrate),
     /// Verify that runs are complete and unaltered
     Verify(verify::Verify),
     /// Print a run's digest: run, events, head
@@ -213,6 +216,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             let is_named = was_said(matches, "url");
             return staying(chat.run(common, is_named, token_is_typed));
         }
+        Verb::Narrate(narrate) => return staying(narrate.run(common)),
         Verb::Demo(demo) => return staying(demo.run(View { json: common.json, plain: common.plain })),
         verb => verb,
     };
@@ -232,6 +236,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             | Verb::Apply(_)
             | Verb::Chat(_)
             | Verb::Demo(_)
+            | Verb::Narrate(_)
             | Verb::Export(_)
             | Verb::Import(_)
             | Verb::Backup(_)
