@@ -58,7 +58,7 @@ impl Dispatcher {
         dispatcher
     }
 
-    pub fn socket(&self) -> PathBuf {
+    fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 

@@ -23,10 +23,9 @@ use crate::exit::Failure;
 use crate::output::note;
 
 #[derive(Args)]
-#[command(after_help = KEYS)]
+#[command(after_help = KEYS, group(clap::ArgGroup::new("subject").required(true).args(["run", "all"])))]
 pub(super) struct Narrate {
     /// The run's id
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
     run: Option<String>,
     /// All runs
     #[arg(long)]

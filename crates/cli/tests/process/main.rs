@@ -24,6 +24,7 @@ mod lines;
 mod logging;
 mod lost_log;
 mod moving;
+mod narrating;
 mod offline;
 mod prompts;
 mod readme;

@@ -88,6 +88,7 @@ fn help_is_as_it_was() {
         "ls",
         "show",
         "tail",
+        "narrate",
         "verify",
         "digest",
         "export",
