@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_engine::{Desk, Engine, Left, ListQuery, Order, Profile, Profiles, RunRow};
+use recount_engine::{Desk, Left, ListQuery, Order, Profile, Profiles, ReadHandle, RunRow};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{ForeignId, Payload, RunId, SessionId, codec};
 use recount_world::World;
@@ -268,9 +268,8 @@ impl Agent {
         }
         let read = recount_world::moment();
         let mut conversation = Conversation::default();
-        let engine = desk.engine();
         if let Some(session) = desk.state().session_id() {
-            for message in engine.seed(session).await? {
+            for message in desk.catalogue().seed(session).await? {
                 // Each was read when the session was begun.
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
@@ -280,7 +279,7 @@ impl Agent {
         for (run, until) in before {
             let mut after = None;
             loop {
-                let page = engine.read_run(run, after, limits::EARLIER_PAGE).await;
+                let page = desk.read().read_run(run, after, limits::EARLIER_PAGE).await;
                 // One that was erased, or pruned to its ending, has nothing to say.
                 let Ok((page, has_more)) = page else { break };
                 after = page.last().map(|(sequence, _)| *sequence).or(after);
@@ -313,13 +312,12 @@ impl Agent {
     async fn session_runs(&self, desk: &Desk, session: SessionId, limit: usize) -> Result<Vec<RunRow>, Left> {
         let mut query = ListQuery { limit, ..ListQuery::default() };
         query.after = Some(desk.run().to_string());
-        Ok(desk.engine().list_session_runs(session, &query).await?.items)
+        Ok(desk.catalogue().list_session_runs(session, &query).await?.items)
     }
 
     /// The runs whose conversation goes on in this one, oldest first, each with the last event that counts; and whether
     /// nothing will be added to them any more.
     async fn before(&self, desk: &Desk) -> Result<(Vec<(RunId, u64)>, bool), Left> {
-        let engine = desk.engine();
         let mut found = Vec::new();
         if let Some(session) = desk.state().session_id() {
             let mut listed = self.session_runs(desk, session, limits::EARLIER_RUNS_MAX).await?;
@@ -330,13 +328,13 @@ impl Agent {
             found.reverse();
             return Ok((found, is_over));
         }
-        let mut next = resumed_from(engine, desk.run()).await;
+        let mut next = resumed_from(desk.read(), desk.run()).await;
         while let Some((run, until)) = next.take() {
             found.push((run, until));
             if found.len() >= limits::EARLIER_RUNS_MAX {
                 break;
             }
-            next = resumed_from(engine, run).await;
+            next = resumed_from(desk.read(), run).await;
         }
         found.reverse();
         Ok((found, false))
@@ -346,7 +344,7 @@ impl Agent {
     pub(crate) async fn fetch(&self, desk: &Desk, wanted: &[Picture]) -> BTreeMap<ForeignId, Bytes> {
         let mut found = BTreeMap::new();
         for picture in wanted.iter().rev().take(limits::PICTURES_MAX) {
-            if let Some(bytes) = picture_bytes(desk.engine(), picture).await {
+            if let Some(bytes) = picture_bytes(desk.read(), picture).await {
                 found.insert(picture.artifact_id.clone(), bytes);
             }
         }
@@ -355,8 +353,8 @@ impl Agent {
 }
 
 /// The run that another goes on from, and the last of its events that counts.
-async fn resumed_from(engine: &Engine, run: RunId) -> Option<(RunId, u64)> {
-    let (page, _) = engine.read_run(run, None, 1).await.ok()?;
+async fn resumed_from(read: &ReadHandle, run: RunId) -> Option<(RunId, u64)> {
+    let (page, _) = read.read_run(run, None, 1).await.ok()?;
     let event = codec::decode(&page.first()?.1).ok()?;
     match event.payload() {
         Payload::RunResumedFromEvent(resumed) => {
@@ -366,8 +364,8 @@ async fn resumed_from(engine: &Engine, run: RunId) -> Option<(RunId, u64)> {
     }
 }
 
-async fn picture_bytes(engine: &Engine, picture: &Picture) -> Option<Bytes> {
-    let rows = engine.artifacts_called(&picture.artifact_id).await.ok()?;
-    let bytes = engine.artifact_bytes(rows.first()?).await.ok()?;
+async fn picture_bytes(read: &ReadHandle, picture: &Picture) -> Option<Bytes> {
+    let rows = read.artifacts_called(&picture.artifact_id).await.ok()?;
+    let bytes = read.artifact_bytes(rows.first()?).await.ok()?;
     (bytes.len() <= limits::PICTURE_BYTES_MAX).then_some(bytes)
 }

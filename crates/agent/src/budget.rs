@@ -102,7 +102,7 @@ impl Worker {
             turns,
         };
         let Some(task) = self.desk.state().task_id() else { return Ok(queued) };
-        let Some(row) = self.desk.engine().task(task).await? else { return Ok(queued) };
+        let Some(row) = self.desk.catalogue().task(task).await? else { return Ok(queued) };
         Ok(Budget { micros_usd: row.budget_micros_usd, tokens: row.budget_tokens, turns })
     }
 

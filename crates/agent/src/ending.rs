@@ -49,7 +49,7 @@ impl Worker {
         }
         for attached in &self.order.attachments {
             let id = attached.artifact_id.clone();
-            match self.desk.engine().attach(self.desk.run(), &id).await {
+            match self.desk.write().attach(self.desk.run(), &id).await {
                 Ok(kept) => drafts.push(kept.created),
                 Err(Error::Rejected(gone)) => {
                     return Ok(Err(format!("what was attached cannot be had: {gone}")));

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use recount_engine::{Desk, Keep as EngineKeep, Watch};
+use recount_engine::{Desk, Keep as EngineKeep, Watch, WriteHandle};
 use recount_event::family::run::Throttled;
 use recount_event::family::tool::Ended;
 use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
@@ -26,7 +26,7 @@ impl Worker {
         if let Some(original) = self.originals.get(id) {
             return Ok(Some(original.clone()));
         }
-        if let Some(sealed) = self.desk.engine().unseal(self.desk.run(), id).await? {
+        if let Some(sealed) = self.desk.write().unseal(self.desk.run(), id).await? {
             return Ok(serde_json::from_slice(&sealed).ok());
         }
         if self.masked.contains(id) {
@@ -42,7 +42,7 @@ impl Worker {
         drafts: &mut [Draft],
         calls: Vec<(ForeignId, Value)>,
     ) -> Done<()> {
-        let engine = self.desk.engine().clone();
+        let write = self.desk.write().clone();
         let run = self.desk.run();
         for (id, original) in calls {
             let proposed = drafts.iter().find(|draft| {
@@ -51,7 +51,7 @@ impl Worker {
             if let Some(proposed) = proposed
                 && self.desk.masks(&proposed.payload)
             {
-                engine.seal(run, &id, original.to_string().as_bytes()).await?;
+                write.seal(run, &id, original.to_string().as_bytes()).await?;
                 self.masked.insert(id.clone());
             }
             self.originals.insert(id, original);
@@ -151,7 +151,7 @@ impl Worker {
     }
 
     pub(crate) fn keeper(&self) -> RunKeeper {
-        RunKeeper { desk_engine: self.desk.engine().clone(), run: self.desk.run() }
+        RunKeeper { write: self.desk.write().clone(), run: self.desk.run() }
     }
 
     /// Waits until a tool may run, and says so in the log where that is not at once.
@@ -236,7 +236,7 @@ impl Worker {
                 call: Some(ended.tool_call_id.clone()),
                 target: None,
             };
-            match self.desk.engine().keep(self.desk.run(), keep).await {
+            match self.desk.write().keep(self.desk.run(), keep).await {
                 Ok(kept) => {
                     drafts.push(kept.created);
                     ended.result_artifact_id = Some(kept.id);
@@ -271,7 +271,7 @@ impl Worker {
             call: Some(call.clone()),
             target: None,
         };
-        let kept = self.desk.engine().keep(self.desk.run(), keep).await;
+        let kept = self.desk.write().keep(self.desk.run(), keep).await;
         let kept = kept.inspect_err(|error| {
             tracing::warn!(run = %self.desk.run(), %error, "a picture could not be kept");
         })?;
@@ -364,7 +364,7 @@ pub(crate) fn without_output(events: Vec<Event>) -> impl Iterator<Item = Event> 
 
 /// Keeps what calls bring for their run.
 pub(crate) struct RunKeeper {
-    desk_engine: recount_engine::Engine,
+    write: WriteHandle,
     run: RunId,
 }
 
@@ -381,7 +381,7 @@ impl Keeper for RunKeeper {
                 call: thing.call,
                 target: thing.target,
             };
-            let kept = self.desk_engine.keep(self.run, keep).await.map_err(|error| error.to_string())?;
+            let kept = self.write.keep(self.run, keep).await.map_err(|error| error.to_string())?;
             Ok(Kept { id: kept.id, created: kept.created })
         })
     }

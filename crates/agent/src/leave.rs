@@ -103,7 +103,7 @@ impl Worker {
         // The keys of an object in JSON have no order that means anything, and here they have one.
         let (input, does) = (input.to_string(), original.binding());
         let parts = [tool.name(), &input, original.kind, &does, mode, sandbox, network];
-        self.desk.engine().allowance_digest(&parts)
+        self.desk.write().allowance_digest(&parts)
     }
 
     /// The allowance by which a call that the policy asks about may be carried out without asking.
@@ -111,7 +111,7 @@ impl Worker {
         self.allowed.remove(id);
         let shown = shown.as_ref()?;
         let digest = shown.allowance_digest.as_deref()?;
-        match self.desk.engine().allowed(self.desk.state(), digest).await {
+        match self.desk.catalogue().allowed(self.desk.state(), digest).await {
             Ok(Some(allowance)) => {
                 let Preview { kind, .. } = shown.preview;
                 let does = call_digest(kind, &shown.preview.binding());
@@ -158,7 +158,7 @@ impl Worker {
             call,
             target: None,
         };
-        match self.desk.engine().keep(self.desk.run(), keep).await {
+        match self.desk.write().keep(self.desk.run(), keep).await {
             Ok(kept) => {
                 asked.preview_artifact_id = Some(kept.id);
                 before.push(kept.created);
@@ -210,7 +210,7 @@ impl Worker {
                 return Some(format!("it would not do any more what was allowed before; {AGAIN}"));
             }
             // It may have been taken back while the call waited.
-            return match self.desk.engine().allowed(self.desk.state(), &allowed.digest).await {
+            return match self.desk.catalogue().allowed(self.desk.state(), &allowed.digest).await {
                 Ok(Some(_)) => None,
                 Ok(None) => Some(format!("its allowance was taken back before it began; {AGAIN}")),
                 Err(error) => Some(format!("its allowance cannot be read: {error}; {AGAIN}")),

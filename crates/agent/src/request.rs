@@ -132,7 +132,7 @@ impl Worker {
         let Some(option) = self.order.secrets.get(&Purpose::ApiKey) else { return Ok(Ok(None)) };
         let mut chosen = None;
         if let Some(session) = self.desk.state().session_id() {
-            chosen = match self.desk.engine().secret_option(session, option).await {
+            chosen = match self.desk.write().secret_option(session, option).await {
                 Ok(chosen) => chosen,
                 Err(Error::Failed(failure)) if failure.code == Code::StoreCorrupt => {
                     let run = self.desk.run();

@@ -48,12 +48,12 @@ impl Agent {
     /// Whether a run works in it, or may again: of its task or session, or the run itself.
     async fn is_in_use(&self, engine: &Engine, unused: &Unused) -> Result<bool, Error> {
         if let Ok(task) = unused.whose.parse::<recount_event::TaskId>()
-            && engine.active_run(task).await?.is_some()
+            && engine.catalogue().active_run(task).await?.is_some()
         {
             return Ok(true);
         }
         let Some(run) = unused.run else { return Ok(false) };
-        Ok(engine.run(run).await?.is_some_and(|row| !row.has_ended()))
+        Ok(engine.catalogue().run(run).await?.is_some_and(|row| !row.has_ended()))
     }
 
     async fn tell_gone(&self, engine: &Engine, unused: &Unused) {
@@ -62,7 +62,7 @@ impl Agent {
         let removed_at = time::format_ms(engine.world().clock.now_ms());
         let removed = WorkspaceRemoved::new(path, UNUSED.to_owned(), removed_at);
         let told = Payload::GapWorkspaceRemoved(Box::new(removed)).into();
-        if let Err(error) = engine.submit(run, Command::Progress { drafts: vec![told] }).await {
+        if let Err(error) = engine.write().submit(run, Command::Progress { drafts: vec![told] }).await {
             // It may have been erased, and its workspace with it.
             tracing::debug!(%run, %error, "nobody could be told that a workspace went");
         }

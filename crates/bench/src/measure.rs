@@ -23,6 +23,7 @@ mod footprint;
 mod ingest;
 mod output;
 mod own;
+mod project;
 mod replay;
 mod turns;
 mod wake;
@@ -52,6 +53,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "calls", lines: calls::LINES, pair: calls::pair },
     Measure { name: "turns", lines: turns::LINES, pair: turns::pair },
     Measure { name: "aaep", lines: aaep::LINES, pair: aaep::pair },
+    Measure { name: "project", lines: project::LINES, pair: project::pair },
 ];
 
 /// What a measure is told.

@@ -2,6 +2,7 @@
 //! Nothing below it knows of it.
 
 mod erase;
+pub(crate) mod handle;
 mod health;
 mod housekeeping;
 pub mod import;
@@ -13,6 +14,7 @@ mod statistics;
 mod tokens;
 
 pub use crate::ground::counters::Scrubbed;
+pub use handle::AdminHandle;
 pub use import::{Import, Imported};
 pub use lost_blobs::{MissingBlob, kept_blobs, missing_blobs};
 pub use retention::{Kept, Policy, Swept};

@@ -6,6 +6,7 @@
 pub(crate) mod allowances;
 pub(crate) mod artifact_rows;
 pub(crate) mod fold;
+pub(crate) mod handle;
 mod missing;
 pub(crate) mod pins;
 pub(crate) mod profiles;
@@ -28,6 +29,7 @@ pub(crate) mod uploads;
 
 pub use allowances::{AllowanceFilter, AllowanceRow};
 pub use artifact_rows::ArtifactRow;
+pub use handle::CatalogueHandle;
 pub use pins::Pin;
 pub use profiles::{
     AgentOption, Capabilities, Choice, ChosenWorkspace, OptionKind, Profile, Profiles, Sets, ToolInfo,

@@ -1,30 +1,23 @@
-//! The engine as faces see it: create, submit, read, follow, list, shut down.
+//! The front of the engine: opens it on a store, ends it, and gives the handle of each room. What can be done is in the
+//! rooms.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
-use recount_event::{Minter, Stamp};
 use recount_log::Store;
 use recount_redact::Redactor;
 use recount_world::World;
 
 use crate::catalogue::rebuild;
 use crate::catalogue::store::CataloguedStore;
+use crate::ground::context::Ground;
 use crate::ground::counters::Counters;
 use crate::read::live::Framing;
 use crate::read::publish::Publisher;
 use crate::work::timers;
-use crate::write::artifacts::blobs::Blobs;
-use crate::write::artifacts::keep::Quotas;
-use crate::write::deadlines::Deadlines;
-use crate::write::idempotency::InFlight;
-use crate::write::new_runs::NewRunCache;
-use crate::write::owed_runs::OwedRuns;
-use crate::write::redaction::Redaction;
-use crate::write::redaction::session::SessionRedactions;
-use crate::write::seal::Seal;
-use crate::write::tools::Tools;
-use crate::write::writers::Writers;
-use crate::{Caller, Error, Performer, SEAL_KEY_BYTES, limits};
+use crate::write::room::WriteRoom;
+use crate::{
+    AdminHandle, Caller, CatalogueHandle, Error, ReadHandle, SEAL_KEY_BYTES, WorkHandle, WriteHandle, limits,
+};
 
 /// See [`Engine::instance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,13 +26,8 @@ pub struct EngineInstance(usize);
 /// See the crate's head for what it promises. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    pub(crate) tools: Arc<Tools>,
-    pub(crate) writers: Arc<Writers>,
-    minter: Arc<Mutex<Minter>>,
-    /// One prune or deletion at a time.
-    pub(crate) housekeeping: Arc<tokio::sync::Mutex<()>>,
-    pub(crate) doing: Arc<InFlight>,
-    pub(crate) performer: Arc<OnceLock<Arc<dyn Performer>>>,
+    /// Each room's handle holds those of the rooms below.
+    admin: AdminHandle,
 }
 
 impl Engine {
@@ -66,83 +54,63 @@ impl Engine {
         redactor: Arc<Redactor>,
         key: Option<[u8; SEAL_KEY_BYTES]>,
     ) -> Result<Self, Error> {
-        let meters = Arc::new(Counters::default());
-        let metered = CataloguedStore::new(store, meters.clone());
-        let repairs = metered.repairs.clone();
-        let store: Arc<dyn Store> = Arc::new(metered);
-        let publisher = Publisher::new(framing, meters.clone());
-        store.observe(publisher.clone());
-        let timers = Arc::new(Deadlines::default());
-        rebuild::restore(&*store).await?;
-        timers.load(&*store, &world).await?;
-        let redaction = Redaction::new(redactor);
-        let dispatch = OwedRuns::default();
-        let (blobs, quotas, seal) = (Blobs::new(store.clone()), Quotas::default(), Seal::new(key));
-        let tools = Arc::new(Tools {
-            store,
-            repairs,
-            world,
-            counters: meters,
-            publisher,
-            timers,
-            redaction,
-            session_redactions: SessionRedactions::default(),
-            blobs,
-            quotas,
-            seal,
-            dispatch,
-            admission: OnceLock::new(),
-            profiles: OnceLock::new(),
-            fresh: NewRunCache::default(),
-        });
-        tools.dispatch.find_lost(&*tools.store).await?;
-        let writers = Writers::new(tools.clone());
-        timers::start(&tools.timers, &tools.world, &writers);
-        let engine = Engine {
-            tools,
-            writers,
-            minter: Arc::default(),
-            housekeeping: Arc::default(),
-            doing: Arc::default(),
-            performer: Arc::default(),
-        };
-        engine.finish_deletions();
-        engine.look_after_blobs();
+        let counters = Arc::new(Counters::default());
+        let catalogued = CataloguedStore::new(store, counters.clone());
+        let repairs = catalogued.repairs.clone();
+        let ground = Ground::new(Arc::new(catalogued), world, counters.clone());
+        let publisher = Publisher::new(framing, counters);
+        ground.store.observe(publisher.clone());
+        rebuild::restore(ground.store()).await?;
+        let room = WriteRoom::new(ground.clone(), repairs, publisher.clone(), redactor, key);
+        room.timers.load(ground.store(), &ground.world).await?;
+        room.dispatch.find_lost(ground.store()).await?;
+        let read = ReadHandle::new(CatalogueHandle::new(ground), publisher);
+        let write = WriteHandle::new(read, Arc::new(room));
+        timers::start(&write);
+        let engine = Engine { admin: AdminHandle::new(WorkHandle::new(write)) };
+        engine.admin.finish_deletions();
+        engine.admin.look_after_blobs();
         Ok(engine)
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.tools.store
+    /// Looks up and lists rows.
+    pub fn catalogue(&self) -> &CatalogueHandle {
+        self.admin.catalogue()
     }
 
-    pub(crate) fn stamp(&self) -> Stamp {
-        Stamp { now_ms: self.tools.world.clock.now_ms(), entropy: self.tools.world.entropy.draw() }
+    /// Reads and follows events.
+    pub fn read(&self) -> &ReadHandle {
+        self.admin.read()
     }
 
-    /// What is minted from now on is later than this, although the clock may have been set back.
-    pub(crate) fn mint_after(&self, other: ulid::Ulid) {
-        // The ids right behind it may be taken, also by what was erased since: so it is one of the next millisecond.
-        let later = ulid::Ulid::from_parts(other.timestamp_ms() + 1, self.tools.world.entropy.draw());
-        self.minter.lock().unwrap_or_else(PoisonError::into_inner).pass(later);
+    /// Changes runs and records.
+    pub fn write(&self) -> &WriteHandle {
+        self.admin.write()
     }
 
-    pub(crate) fn mint(&self, stamp: Stamp) -> ulid::Ulid {
-        self.minter.lock().unwrap_or_else(PoisonError::into_inner).mint(stamp)
+    /// Has our own runs executed.
+    pub fn work(&self) -> &WorkHandle {
+        self.admin.work()
+    }
+
+    /// Does what an operator asks for.
+    pub fn admin(&self) -> &AdminHandle {
+        &self.admin
     }
 
     /// What tells this engine, and so its tenant, from the others of the process. The same for all clones.
     pub fn instance(&self) -> EngineInstance {
-        EngineInstance(Arc::as_ptr(&self.tools) as usize)
+        EngineInstance(Arc::as_ptr(self.admin.ground()) as usize)
     }
 
     pub fn world(&self) -> &World {
-        &self.tools.world
+        &self.admin.ground().world
     }
 
     /// Finishes what was accepted, refuses what comes, and ends. Answers how many tasks did not end in time.
     pub async fn shutdown(&self) -> usize {
-        let left = self.tools.world.tasks.end_all(limits::SHUTDOWN_PATIENCE).await;
-        if let Err(fault) = self.store().close().await {
+        let left = self.world().tasks.end_all(limits::SHUTDOWN_PATIENCE).await;
+        if let Err(fault) = self.admin.ground().store.close().await {
             tracing::warn!(%fault, "the store did not close cleanly; nothing acknowledged is lost");
         }
         left
@@ -152,6 +120,6 @@ impl Engine {
 /// Somebody who was let in, and the engine that keeps what is theirs: that of their tenant. Travels with a request.
 #[derive(Clone)]
 pub struct Visitor {
-    pub engine: crate::Engine,
+    pub engine: Engine,
     pub caller: Caller,
 }

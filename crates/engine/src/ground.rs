@@ -2,6 +2,7 @@
 //! above it, and nothing is async but reading the journal.
 
 pub(crate) mod append;
+pub(crate) mod context;
 pub(crate) mod counters;
 pub(crate) mod error;
 pub(crate) mod identity;

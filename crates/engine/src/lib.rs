@@ -3,9 +3,9 @@
 //! What it promises to faces:
 //!
 //! * Everything that changes a run is a command, judged by the pure rules of `run`, written by the one
-//!   writer of that run, and answered only when it is durable ([`Engine::submit`], [`Engine::ingest`]).
+//!   writer of that run, and answered only when it is durable ([`WriteHandle::submit`], [`WriteHandle::ingest`]).
 //! * What is read, is read the same way by everybody: history from the store, joined with the live
-//!   tail without a gap or a repetition ([`Engine::follow_run`], [`Engine::follow_feed`]).
+//!   tail without a gap or a repetition ([`ReadHandle::follow_run`], [`ReadHandle::follow_feed`]).
 //! * Killing the process at any point is equivalent to shutting it down: whatever is in memory can be
 //!   made again from the log.
 //!
@@ -21,30 +21,30 @@ mod work;
 mod write;
 
 pub use admin::{
-    EngineStats, Import, Imported, Kept, MissingBlob, Policy, Scrubbed, Swept, TokenRow, add_token, import,
-    kept_blobs, missing_blobs, remove_token, salvage, tokens,
+    AdminHandle, EngineStats, Import, Imported, Kept, MissingBlob, Policy, Scrubbed, Swept, TokenRow,
+    add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
 };
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,
-    Choice, ChosenWorkspace, ClarificationRow, ClientTool, Erased, FileOrder, HandoffRow, ListQuery, Listed,
-    OptionKind, Order, OrderChange, Overrides, Pin, Profile, Profiles, Purpose, RunFilter, RunRow,
-    SessionRow, Sets, Setup, SetupRow, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow,
+    CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, Erased, FileOrder, HandoffRow,
+    ListQuery, Listed, OptionKind, Order, OrderChange, Overrides, Pin, Profile, Profiles, Purpose, RunFilter,
+    RunRow, SessionRow, Sets, Setup, SetupRow, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow,
     check as check_catalogue, tombstones,
 };
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
-    ArtifactFilter, Delivery, Digest, Events, FeedPage, Framing, Messages, ReaderStats, SessionStanding,
-    SharedEvent, Sieve, Subscription, Told, TypePattern,
+    ArtifactFilter, Delivery, Digest, Events, FeedPage, Framing, Messages, ReadHandle, ReaderStats,
+    SessionStanding, SharedEvent, Sieve, Subscription, Told, TypePattern,
 };
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use work::{
-    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, Performer, Watch, WorkspaceChange,
+    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, Performer, Watch, WorkHandle, WorkspaceChange,
     WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
     Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, NewFork, NewRun, NewSetup,
     NewTask, Once, Past, Pruned, Raise, SEAL_KEY_BYTES, Saying, Standing, Superseded, Target, Triple,
-    UnderWay, Upload, WordReply,
+    UnderWay, Upload, WordReply, WriteHandle,
 };

@@ -5,12 +5,14 @@
 
 mod admission;
 mod dispatch;
+pub(crate) mod handle;
 pub(crate) mod performer;
 pub(crate) mod session;
 pub(crate) mod timers;
 pub(crate) mod workspace;
 mod workspaces;
 
+pub use handle::WorkHandle;
 pub use performer::Performer;
 pub use session::{Desk, Left, Watch};
 pub use workspace::{

@@ -28,12 +28,12 @@ async fn open(store: &Arc<MemoryStore>) -> Engine {
 async fn run_that_asks(engine: &Engine, approval: &str) -> RunId {
     let new =
         NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
-    let (run, _) = engine.create_run(new).await.unwrap();
+    let (run, _) = engine.write().create_run(new).await.unwrap();
     let ask = format!(r#"{{"approval_id":"{approval}","tool_call_id":"c","kind":"k","summary":"s"}}"#);
     let drafts =
         vec![door::draft("run.started", "{}").unwrap(), door::draft("approval.requested", &ask).unwrap()];
     let triple = Triple { producer: ForeignId::parse("p").unwrap(), epoch: 0, seq: 0 };
-    engine.ingest(run, triple, drafts).await.unwrap();
+    engine.write().ingest(run, triple, drafts).await.unwrap();
     run
 }
 
@@ -41,7 +41,7 @@ async fn listed(engine: &Engine, status: Option<&str>, limit: usize) -> Vec<Stri
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
         let query = ListQuery { after, limit, status: status.map(str::to_owned) };
-        let page = engine.list_approvals(&query).await.unwrap();
+        let page = engine.read().list_approvals(&query).await.unwrap();
         ids.extend(page.items.into_iter().map(|row| row.id));
         after = page.next;
         if !page.has_more {
@@ -59,7 +59,7 @@ async fn answer(engine: &Engine, run: RunId, approval: &str) {
         comment: None,
         remember: None,
     };
-    engine.submit(run, command).await.unwrap();
+    engine.write().submit(run, command).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,12 +156,12 @@ async fn an_event_that_cannot_be_read_is_damage_and_not_for_trying_again() {
     let run = run_that_asks(&engine, "one").await;
     let sleeps = recount_engine::limits::WRITER_IDLE * 2;
     tokio::time::sleep(sleeps).await;
-    assert_eq!(engine.awake(), 0, "the next command reads the run again");
+    assert_eq!(engine.admin().awake(), 0, "the next command reads the run again");
     let records = vec![bytes::Bytes::from_static(b"{\"x\":1}")];
     let streams = vec![StreamAppend { stream: run.to_string().into(), expected_tail: 3, records }];
     store.append(Append { streams, ..Append::default() }).await.unwrap();
     let cancel = Command::Cancel { by: CancelledBy::Operator, reason: String::new() };
-    let error = engine.submit(run, cancel).await.unwrap_err();
+    let error = engine.write().submit(run, cancel).await.unwrap_err();
     assert_eq!(error.code(), Code::StoreCorrupt);
     assert!(!error.code().row().retryable);
     assert!(error.to_string().contains("cannot be read at 3"), "{error}");

@@ -15,12 +15,16 @@ pub const FIELD_CHARS_MAX: usize = 4_000;
 /// Seconds that a prompt says when the log names no time: the most that the protocol allows.
 pub const PROMPT_SECONDS_MAX: u64 = 86_400;
 
-/// Choices of a question; a question with more of them is told as one that takes any text, and names them in its context.
+/// Choices of a question. A question with more of them is projected as one that takes any text, and its context names them.
 pub const CHOICES_MAX: usize = 32;
 
 /// Open prompts and handoffs of a run that are emitted again to a listener that joins: as many as a run may have open. Of
 /// an imported run with more, the later ones are only counted.
 pub const PROMPTS_REPEATED_MAX: usize = 64;
+
+/// Milliseconds, by the times of the log, between two reports of progress of a tool that writes output; the output in
+/// between is left out.
+pub const TOOL_PROGRESS_EVERY_MS: i64 = 10_000;
 
 /// Subscriptions at a time, of all tenants; one more is rejected with `rate_limit`.
 pub const SUBSCRIPTIONS_MAX: usize = 10_000;

@@ -95,7 +95,8 @@ pub fn router(places: Places) -> Router {
 /// Words refusals, now that the request's id is known. None of them says a secret, though many say what was sent.
 async fn worded(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
-    let redactor = request.extensions().get::<Visitor>().map(|visitor| visitor.engine.redactor().clone());
+    let redactor =
+        request.extensions().get::<Visitor>().map(|visitor| visitor.engine.write().redactor().clone());
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
         let refusal = match redactor {

@@ -106,8 +106,8 @@ impl AgentPool {
     /// Lets an agent do the runs of a tenant.
     pub(crate) async fn attach_performer(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
         let agent = self.agent(tenant, engine);
-        engine.introduce(self.profiles.clone());
-        engine.employ(Arc::new(agent.clone()), self.at_once).await?;
+        engine.catalogue().introduce(self.profiles.clone());
+        engine.work().employ(Arc::new(agent.clone()), self.at_once).await?;
         if let Some(keep) = self.keep {
             keep_copies(agent, engine.clone(), keep);
         }
@@ -116,7 +116,7 @@ impl AgentPool {
 
     /// Attaches an agent that executes no runs: for programs that only ask about workspaces.
     pub(crate) fn attach_idle(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
-        engine.attach_idle_performer(Arc::new(self.agent(tenant, engine)))
+        engine.work().attach_idle_performer(Arc::new(self.agent(tenant, engine)))
     }
 
     fn agent(&self, tenant: &str, engine: &Engine) -> Agent {

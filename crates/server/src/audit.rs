@@ -100,8 +100,10 @@ impl Audit {
         let mut queued = Queued::new(RunKind::External);
         queued.title = Some("Audit trail".to_owned());
         queued.requested_by = Some(PRODUCER.to_owned());
-        let (run, _) =
-            engine.create_run(NewRun { queued, task: None, session: None, resumed_from: None }).await?;
+        let (run, _) = engine
+            .write()
+            .create_run(NewRun { queued, task: None, session: None, resumed_from: None })
+            .await?;
         let refusals = Refusals::default();
         let inner =
             Inner { engine, run, next: tokio::sync::Mutex::new(0), refusals, lost: AtomicU64::new(0) };
@@ -187,7 +189,7 @@ pub(crate) fn folder(data: &Path) -> std::path::PathBuf {
 /// Ends the runs of starts that were not ended by a shutdown.
 async fn end_what_was_left(engine: &Engine) -> Result<(), Error> {
     let active = ListQuery { after: None, limit: limits::AUDIT_RUNS_LEFT_MAX, status: None };
-    for row in engine.list_runs(&active).await?.items {
+    for row in engine.catalogue().list_runs(&active).await?.items {
         let Ok(run) = row.id.parse() else { continue };
         if row.ended_at.is_some() {
             continue;
@@ -210,7 +212,7 @@ async fn ingest(
     let drafts = events.iter().map(|(event_type, facts)| draft(event_type, &facts.to_string()));
     let drafts =
         drafts.collect::<Result<Vec<_>, _>>().expect("facts are small objects, and the types are ours");
-    engine.ingest(run, Triple { producer, epoch: 0, seq }, drafts).await.map(drop)
+    engine.write().ingest(run, Triple { producer, epoch: 0, seq }, drafts).await.map(drop)
 }
 
 /// Records one thing in the trail of a data folder that no server holds, as a run of its own.

@@ -60,7 +60,7 @@ impl Server {
             let mut of_tenant = Vec::new();
             store_answers(&mut of_tenant, &engine).await;
             integrity(&mut of_tenant, &engine, full).await;
-            if let Ok(stats) = engine.stats().await {
+            if let Ok(stats) = engine.admin().stats().await {
                 sizes(&mut of_tenant, &stats);
                 trouble(&mut of_tenant, &stats);
             }
@@ -100,7 +100,7 @@ fn versions(checks: &mut Vec<Check>) {
 
 async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
     const NAME: &str = "store";
-    checks.push(match engine.ready().await {
+    checks.push(match engine.admin().ready().await {
         Ok(()) => Check::fine(NAME, "reads and writes"),
         Err(error) => Check::problem(NAME, error.to_string(), error.code().row().remedy),
     });
@@ -109,7 +109,7 @@ async fn store_answers(checks: &mut Vec<Check>, engine: &Engine) {
 async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
     const NAME: &str = "integrity";
     if !full {
-        let scrubbed = engine.scrubbed();
+        let scrubbed = engine.admin().scrubbed();
         checks.extend(scrubbed.findings.iter().map(|found| Check::problem(NAME, found, folder::DAMAGE)));
         if scrubbed.more > 0 {
             let value = format!("and {} more; the server's log names them", scrubbed.more);
@@ -124,7 +124,7 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         }
         return;
     }
-    match engine.integrity().await {
+    match engine.admin().integrity().await {
         Ok(found) => {
             checks.extend(found.problems.iter().map(|problem| Check::problem(NAME, problem, folder::DAMAGE)));
             if found.problems.is_empty() {
@@ -134,7 +134,7 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         }
         Err(error) => checks.push(Check::problem(NAME, error.to_string(), error.code().row().remedy)),
     }
-    match engine.missing_blobs().await {
+    match engine.admin().missing_blobs().await {
         Ok(missing) => {
             checks.extend(missing.iter().map(|blob| Check::problem(NAME, blob.to_string(), folder::LOST)))
         }
@@ -179,8 +179,8 @@ fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
 /// Events are dated by our clock and never before one another within a run; one that goes back is worth knowing.
 async fn clock(checks: &mut Vec<Check>, engine: &Engine) {
     let now = engine.world().clock.now_ms();
-    let newest = match engine.last_position().await {
-        Ok(last) if last > 0 => engine.read_feed(Some(last - 1), 1).await.ok(),
+    let newest = match engine.read().last_position().await {
+        Ok(last) if last > 0 => engine.read().read_feed(Some(last - 1), 1).await.ok(),
         _ => None,
     };
     let newest = newest.and_then(|(events, _)| events.into_iter().next());

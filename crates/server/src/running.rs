@@ -90,7 +90,8 @@ impl Running {
             let facts = json!({
                 "version": env!("CARGO_PKG_VERSION"), "address": address.to_string(), "settings": entry.settings,
             });
-            tenants.record_in(Audit::open(home, world.clone(), engine.redactor().clone(), facts).await?);
+            tenants
+                .record_in(Audit::open(home, world.clone(), engine.write().redactor().clone(), facts).await?);
         }
         let Entry { access, aap, profiles, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, keys, &world);
@@ -148,7 +149,7 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
 
 fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
-    let worded = (gate.aap.clone(), engine.redactor().clone());
+    let worded = (gate.aap.clone(), engine.write().redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
     let router = native.clone().nest(audit::PREFIX, native).merge(web::router()).merge(house(
         &sources,
@@ -162,9 +163,9 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))
-        .layer(middleware::from_fn_with_state(engine.redactor().clone(), listeners::word))
+        .layer(middleware::from_fn_with_state(engine.write().redactor().clone(), listeners::word))
         .layer(middleware::from_fn_with_state(requests, metrics::count));
-    recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())
+    recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone())
 }
 
 /// What stands in [`HOUSE_ROUTES`].
@@ -229,5 +230,5 @@ fn full(places_max: usize, engine: &Engine) -> Router {
         Refusal { retry_after: Some(limits::CONNECTIONS_RETRY), ..refusal }.into_response()
     };
     let router = Router::new().fallback(refuse);
-    recount_face_aep::identified(router, engine.world().clone(), engine.redactor().clone())
+    recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone())
 }

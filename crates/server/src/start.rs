@@ -179,7 +179,7 @@ impl Inside {
                 let Ok(run) = left.run.parse() else { continue };
                 let reason = "abandoned: the process that executed it is gone".to_owned();
                 let command = Command::Cancel { by: CancelledBy::Operator, reason };
-                engine.submit(run, command).await.map_err(|why| {
+                engine.write().submit(run, command).await.map_err(|why| {
                     StartError::failed(format!("{} could not be cancelled: {why}", left.run))
                 })?;
             }
@@ -208,7 +208,7 @@ pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
 async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
     let mut found = Vec::new();
     for (tenant, engine) in running.gate.tenants.all() {
-        let rows = engine.unfinished().await;
+        let rows = engine.catalogue().unfinished().await;
         let rows =
             rows.map_err(|why| StartError::failed(format!("unfinished runs cannot be read: {why}")))?;
         found.extend(rows.into_iter().map(|row| Unfinished {

@@ -74,7 +74,7 @@ impl Tenants {
         let options = home.options(folder_within(&home.data, name));
         // It waits for the disk, but only when a tenant is new or the server begins.
         let store = SqliteStore::open(options).map_err(Error::from)?;
-        let redactor = self.default.redactor().clone();
+        let redactor = self.default.write().redactor().clone();
         // One key for all: what it opens is told apart by its run.
         let key = seal::key(&home.data, &self.world)
             .map_err(|why| Refusal::new(Code::StoreUnavailable, why.to_string()))?;
@@ -82,8 +82,8 @@ impl Tenants {
         let engine =
             Engine::open_with_key(Arc::new(store), self.world.clone(), framing, redactor, Some(key)).await?;
         if let Some((policy, every)) = self.policy.get() {
-            engine.keep_to(*policy, *every);
-            engine.keep_scrubbing();
+            engine.admin().keep_to(*policy, *every);
+            engine.admin().keep_scrubbing();
         }
         if let Some(agents) = self.agents.get() {
             agents.attach_performer(name, &engine).await?;
@@ -128,8 +128,8 @@ impl Tenants {
     /// Prunes by this policy from now on, in all stores, and scrubs them.
     pub(crate) fn keep_to(&self, policy: Policy, every: Duration) {
         for (_, engine) in self.all() {
-            engine.keep_scrubbing();
-            engine.keep_to(policy, every);
+            engine.admin().keep_scrubbing();
+            engine.admin().keep_to(policy, every);
         }
         // Said once, when the server begins.
         if self.policy.set((policy, every)).is_err() {
@@ -164,28 +164,28 @@ impl Tenants {
 
     pub(crate) async fn ready(&self) -> Result<(), Error> {
         for (_, engine) in self.all() {
-            engine.ready().await?;
+            engine.admin().ready().await?;
         }
         Ok(())
     }
 
     /// All together.
     pub(crate) async fn stats(&self) -> Result<EngineStats, Error> {
-        let mut sum = self.default.stats().await?;
+        let mut sum = self.default.admin().stats().await?;
         for (_, engine) in self.all().into_iter().skip(1) {
-            sum.add(&engine.stats().await?);
+            sum.add(&engine.admin().stats().await?);
         }
         Ok(sum)
     }
 
     /// Copies all stores to a folder that is not there yet, one after the other: each as it is at one moment.
     pub(crate) async fn backup(&self, to: &Path) -> Result<(), Error> {
-        self.default.backup(to.to_owned()).await?;
+        self.default.admin().backup(to.to_owned()).await?;
         for (name, engine) in self.all().into_iter().skip(1) {
-            engine.backup(folder_within(to, &name)).await?;
+            engine.admin().backup(folder_within(to, &name)).await?;
         }
         if let Some(audit) = self.audit() {
-            audit.engine().backup(folder_within(to, audit::TENANT)).await?;
+            audit.engine().admin().backup(folder_within(to, audit::TENANT)).await?;
         }
         Ok(())
     }

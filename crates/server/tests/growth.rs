@@ -27,7 +27,7 @@ fn draft(type_name: &str, data: &str) -> Draft {
 
 async fn append(engine: &Engine, run: RunId, seq: u64, drafts: Vec<Draft>) {
     let triple = Triple { producer: ForeignId::parse("p").unwrap(), epoch: 0, seq };
-    engine.ingest(run, triple, drafts).await.unwrap();
+    engine.write().ingest(run, triple, drafts).await.unwrap();
 }
 
 /// Tells a shell call with `chunks` pieces of output; answers what the folder weighs afterwards.
@@ -37,7 +37,7 @@ async fn folder_bytes_after(chunks: u64) -> u64 {
     let engine = Engine::open(store.clone(), World::real(), Arc::new(Bare)).await.unwrap();
     let new =
         NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
-    let (run, _) = engine.create_run(new).await.unwrap();
+    let (run, _) = engine.write().create_run(new).await.unwrap();
     let call = r#""tool_call_id":"c","tool_name":"shell_exec""#;
     let begin = vec![
         draft("run.started", "{}"),

@@ -58,12 +58,22 @@ const START_MS: u64 = 1_777_803_825_000;
 
 /// Plays one seed to its end. The error names the first thing that was wrong.
 pub fn play(seed: u64, spoil: Option<Spoil>) -> anyhow::Result<Tally> {
+    played(seed, spoil).map(|play| play.tally)
+}
+
+/// The events of the runs of one seed, each from its beginning to its end, for checks of what is projected from runs.
+pub fn runs(seed: u64) -> anyhow::Result<Vec<Vec<Event>>> {
+    let runs = played(seed, None)?.runs.into_iter().map(|run| run.events);
+    Ok(runs.filter(|events| !events.is_empty()).collect())
+}
+
+fn played(seed: u64, spoil: Option<Spoil>) -> anyhow::Result<Play> {
     let mut play = Play::new(seed, spoil);
     for step in 0..STEPS {
         play.step().with_context(|| format!("seed {seed}, step {step}"))?;
     }
     play.end().with_context(|| format!("seed {seed}, at the end"))?;
-    Ok(play.tally)
+    Ok(play)
 }
 
 struct Play {

@@ -6,6 +6,7 @@
 
 mod arrows;
 mod known;
+mod rooms;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,7 @@ const RULE: &str = "circles";
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     check_against(tree, KNOWN, report);
+    rooms::check(tree, &arrows::folders(tree), rooms::HOUSES, report);
 }
 
 fn check_against(tree: &Tree, known: &[Known], report: &mut Report) {

@@ -37,13 +37,14 @@ async fn always(scene: &Scene, run: RunId, scope: AllowanceScope) -> Vec<Event> 
 }
 
 async fn task(scene: &Scene) -> TaskId {
-    scene.engine.create_task_once(NewTask::default(), None, None).await.unwrap().0.id.parse().unwrap()
+    scene.engine.write().create_task_once(NewTask::default(), None, None).await.unwrap().0.id.parse().unwrap()
 }
 
 async fn session(scene: &Scene) -> SessionId {
     let setup = Chosen { agent: "clerk".into(), ..Chosen::default() };
     scene
         .engine
+        .write()
         .create_setup(NewSetup { setup, ..NewSetup::default() }, None)
         .await
         .unwrap()
@@ -55,7 +56,7 @@ async fn session(scene: &Scene) -> SessionId {
 async fn listed(scene: &Scene) -> Vec<recount_engine::AllowanceRow> {
     let query = ListQuery { limit: 10, ..ListQuery::default() };
     let (filter, within) = (AllowanceFilter::default(), Narrowing::default());
-    scene.engine.list_allowances(&query, &filter, &within).await.unwrap().items
+    scene.engine.catalogue().list_allowances(&query, &filter, &within).await.unwrap().items
 }
 
 /// Whether a run gets to its end without anybody being asked.
@@ -111,7 +112,7 @@ async fn a_call_that_waits_while_its_allowance_is_taken_back_does_nothing() {
     let events = scene.until(waits, "run.throttled").await;
     assert_eq!((count(&events, "tool.invoked"), count(&events, "approval.requested")), (1, 0));
     let id = ForeignId::parse(&listed(&scene).await[0].id).unwrap();
-    scene.engine.take_back(&id).await.unwrap();
+    scene.engine.write().take_back(&id).await.unwrap();
     scene.cancel(busy).await;
     let events = scene.ended(waits).await;
     let failed = first!(events, ToolFailed);
@@ -220,8 +221,8 @@ async fn an_allowance_outlives_a_restart_until_it_is_taken_back() {
     let run = scene.ask("go").await;
     assert!(goes_through(&scene, run).await);
     let id = ForeignId::parse(&listed(&scene).await[0].id).unwrap();
-    assert_eq!(scene.engine.take_back(&id).await.unwrap().given_by, "ann");
-    assert_eq!(scene.engine.take_back(&id).await.unwrap_err().code(), Code::AllowanceNotFound);
+    assert_eq!(scene.engine.write().take_back(&id).await.unwrap().given_by, "ann");
+    assert_eq!(scene.engine.write().take_back(&id).await.unwrap_err().code(), Code::AllowanceNotFound);
     let run = scene.ask("go").await;
     assert!(!goes_through(&scene, run).await);
     assert!(listed(&scene).await.is_empty());
@@ -247,7 +248,7 @@ async fn the_same_allowance_given_again_is_one() {
     scene.ended(run).await;
     let left = listed(&scene).await;
     assert_eq!(left.len(), 1, "{left:#?}");
-    scene.engine.take_back(&ForeignId::parse(&left[0].id).unwrap()).await.unwrap();
+    scene.engine.write().take_back(&ForeignId::parse(&left[0].id).unwrap()).await.unwrap();
     let run = scene.ask("go").await;
     assert!(!goes_through(&scene, run).await);
 }
@@ -259,7 +260,7 @@ async fn an_allowance_goes_with_the_run_that_it_was_given_in() {
     let run = scene.ask_for("go", Order::default(), Some(task), None).await;
     always(&scene, run, AllowanceScope::Workspace).await;
     scene.ended(run).await;
-    scene.engine.delete_task(task, "ann").await.unwrap();
+    scene.engine.admin().delete_task(task, "ann").await.unwrap();
     assert!(listed(&scene).await.is_empty());
     let run = scene.ask("go").await;
     assert!(!goes_through(&scene, run).await);

@@ -37,7 +37,7 @@ pub(crate) fn output(tool_call_id: ForeignId, output: &str) -> CallAnswer {
 pub(crate) async fn answer(scene: &Scene, run: RunId, answers: Vec<CallAnswer>, config: Option<Json>) {
     let (by, via) = ("ann".into(), "aap".into());
     let command = Command::AnswerCalls { answers, by, via, config, lenient: false };
-    scene.engine.submit(run, command).await.unwrap();
+    scene.engine.write().submit(run, command).await.unwrap();
 }
 
 const WEATHER: &str = r#"
@@ -321,7 +321,7 @@ async fn a_process_may_die_behind_any_event_of_a_step_with_calls_of_every_sort()
         let mut after = None;
         let mut has_died = false;
         let events = loop {
-            let mut heard = scene.engine.follow_events(run, after).await.unwrap();
+            let mut heard = scene.engine.read().follow_events(run, after).await.unwrap();
             let mut waits = None;
             let mut last = after;
             while waits.is_none() {
@@ -331,7 +331,7 @@ async fn a_process_may_die_behind_any_event_of_a_step_with_calls_of_every_sort()
                     has_died = true;
                     reached = dies_behind;
                     scene.restart().await;
-                    heard = scene.engine.follow_events(run, last).await.unwrap();
+                    heard = scene.engine.read().follow_events(run, last).await.unwrap();
                 }
                 waits = news.iter().rev().find_map(|event| match event.payload() {
                     Payload::RunWaiting(waiting) => Some(waiting.waits_for.clone()),

@@ -24,7 +24,7 @@ text = "Done."
 
 async fn task(scene: &Scene, budget_micros_usd: Option<u64>, budget_tokens: Option<u64>) -> TaskId {
     let new = NewTask { title: None, budget_micros_usd, budget_tokens };
-    scene.engine.create_task_once(new, None, None).await.unwrap().0.id.parse().unwrap()
+    scene.engine.write().create_task_once(new, None, None).await.unwrap().0.id.parse().unwrap()
 }
 
 fn ticks(events: &[Event]) -> Vec<(u64, Option<u64>)> {
@@ -82,7 +82,7 @@ async fn a_budget_is_raised_while_its_run_goes_on() {
     let events = scene.until(run, "run.waiting").await;
     let asked = first!(events, ClarificationRequested).clarification_id;
     let raise = Raise { budget_micros_usd: Some(10_000), ..Raise::default() };
-    scene.engine.change_task(task, raise).await.unwrap();
+    scene.engine.write().change_task(task, raise).await.unwrap();
     scene.answer(run, asked, "\"yes\"").await;
     let events = scene.ended(run).await;
     assert_eq!(ticks(&events).last(), Some(&(3_060, Some(6_940))));

@@ -232,7 +232,7 @@ async fn a_model_that_changes_between_thoughts_and_words_for_ever_is_ended() {
     let run = scene.ask_for("go", order, None, None).await;
     let (page, _) = {
         scene.until(run, "run.failed").await;
-        scene.engine.read_run(run, None, 30_000).await.unwrap()
+        scene.engine.read().read_run(run, None, 30_000).await.unwrap()
     };
     let last = recount_event::codec::decode(&page.last().unwrap().1).unwrap();
     let Payload::RunFailed(failed) = last.payload() else { panic!("{}", last.type_name()) };

@@ -22,10 +22,10 @@ text = "It is there."
 "#;
 
 async fn resumed(scene: &Scene, run: RunId, from: Option<u64>) -> RunId {
-    let past = scene.engine.past(run).await.unwrap();
+    let past = scene.engine.write().past(run).await.unwrap();
     let mut new = past.resumed(from).unwrap();
     past.precede(&mut new.queued);
-    scene.engine.create_run(new).await.unwrap().0
+    scene.engine.write().create_run(new).await.unwrap().0
 }
 
 #[tokio::test]
@@ -78,8 +78,8 @@ async fn a_run_is_done_again() {
     let scene = Scene::with(TWO_TURNS).await;
     let first_run = scene.ask("begin").await;
     scene.ended(first_run).await;
-    let again = scene.engine.past(first_run).await.unwrap().again().unwrap();
-    let (second, _) = scene.engine.create_run(again).await.unwrap();
+    let again = scene.engine.write().past(first_run).await.unwrap().again().unwrap();
+    let (second, _) = scene.engine.write().create_run(again).await.unwrap();
     let events = scene.ended(second).await;
     assert_eq!(types(&events)[0], "run.queued");
     assert_eq!(first!(events, UserMessage).text, "begin");
@@ -104,7 +104,7 @@ when = "the answer is here"
 text = "Found."
 "#;
     let mut scene = Scene::with(script).await;
-    let session = scene.engine.create_session(None).await.unwrap().id.parse().unwrap();
+    let session = scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap();
     let run = scene.ask_for("first", Order::default(), None, Some(session)).await;
     let events = scene.ended(run).await;
     let workspace = first!(events, RunQueued).workspace_path;

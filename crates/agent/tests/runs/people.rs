@@ -101,7 +101,7 @@ async fn who_takes_over_ends_the_run() {
     let events = scene.until(run, "run.waiting").await;
     let handoff_id = first!(events, HandoffRequested).handoff_id;
     let command = Command::AcknowledgeHandoff { handoff_id, by: "ann".into(), comment: None };
-    scene.engine.submit(run, command).await.unwrap();
+    scene.engine.write().submit(run, command).await.unwrap();
     let events = scene.ended(run).await;
     assert_eq!(first!(events, RunFinished).final_status, "handed_off");
 }
@@ -171,7 +171,7 @@ call = [
     let handoff_id = first!(events, HandoffRequested).handoff_id;
     let reason = Some("nobody is free".to_owned());
     let command = Command::RejectHandoff { handoff_id, by: "ann".into(), reason };
-    scene.engine.submit(run, command).await.unwrap();
+    scene.engine.write().submit(run, command).await.unwrap();
     let events = scene.ended(run).await;
     assert_eq!(count(&events, "clarification.answered"), 2);
     assert_eq!(first!(events, HandoffRejected).by, "ann");

@@ -15,6 +15,7 @@ async fn upload(scene: &Scene, kind: &str, mime: &str, bytes: &'static [u8]) -> 
     let (kind, mime, by) = (kind.to_owned(), mime.to_owned(), "ann".to_owned());
     let row = scene
         .engine
+        .write()
         .upload(Upload { kind, mime: mime.clone(), name: Some("it".into()), bytes, by })
         .await
         .unwrap();
@@ -74,7 +75,7 @@ async fn an_uploaded_picture_is_shown_to_the_model_and_belongs_to_the_run() {
     let attached = first!(events, UserAttachment);
     assert_eq!((attached.kind.as_str(), &attached.artifact_id), ("image", &id));
     assert_eq!(pictures(&player.seen()[0].body), [as_url()]);
-    let rows = scene.engine.artifacts_called(&id).await.unwrap();
+    let rows = scene.engine.read().artifacts_called(&id).await.unwrap();
     assert_eq!(rows[0].run_id, run.to_string());
     // What belongs to a run already is referred to by the next.
     let again = Attached { artifact_id: id.clone(), mime: "image/png".into(), name: None };

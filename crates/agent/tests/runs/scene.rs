@@ -22,6 +22,7 @@ use recount_run::{CancelledBy, Command};
 use recount_world::{Kind, ManualClock, World};
 use tokio::sync::OnceCell;
 
+use crate::listeners;
 use crate::seen;
 use crate::store::{Disk, Opened};
 use crate::toys;
@@ -95,7 +96,7 @@ pub(crate) struct Scene {
 static SANDBOX: OnceCell<Arc<Sandbox>> = OnceCell::const_new();
 
 /// How long a test waits where it does not say.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Scene {
     pub(crate) async fn with(script: &str) -> Self {
@@ -178,7 +179,7 @@ impl Scene {
         order.workspace_source.get_or_insert_with(|| self.work().display().to_string());
         queued.config = Some(order.written());
         let new = NewRun { queued, task, session, resumed_from: None };
-        Ok(self.engine.create_run(new).await?.0)
+        Ok(self.engine.write().create_run(new).await?.0)
     }
 
     /// Everything up to the first event of this type, or up to the ending.
@@ -189,7 +190,7 @@ impl Scene {
     /// The same of what comes behind an event.
     pub(crate) async fn until_after(&self, run: RunId, after: Option<u64>, type_name: &str) -> Vec<Event> {
         let told = tokio::time::timeout(self.setup.patience, async {
-            let mut follow = self.engine.follow_run(run, after).await.unwrap();
+            let mut follow = self.engine.read().follow_run(run, after).await.unwrap();
             let mut told = Vec::new();
             loop {
                 match follow.next().await.unwrap() {
@@ -222,7 +223,7 @@ impl Scene {
         self.until(run, "no such type").await;
         let told = self.all(run).await;
         let query = ListQuery { limit: 100, ..ListQuery::default() };
-        let runs = self.engine.list_runs(&query).await.unwrap().items;
+        let runs = self.engine.catalogue().list_runs(&query).await.unwrap().items;
         if runs.iter().all(recount_engine::RunRow::has_ended) {
             let problems = recount_engine::check_catalogue(&Opened::new(&self.disk)).await.unwrap();
             assert!(problems.is_empty(), "{problems:#?}");
@@ -239,12 +240,15 @@ impl Scene {
         if let Some(illegal) = recount_run::audit(&told).filter(|_| is_whole) {
             panic!("{illegal:?}: {:#?}", types(&told));
         }
+        if is_whole {
+            listeners::hear(&told);
+        }
         seen::note(told.iter().map(Event::type_name));
         told
     }
 
     pub(crate) async fn told(&self, run: RunId) -> Vec<String> {
-        let (page, _) = self.engine.read_run(run, None, 10_000).await.unwrap();
+        let (page, _) = self.engine.read().read_run(run, None, 10_000).await.unwrap();
         page.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 
@@ -285,7 +289,7 @@ impl Scene {
                 };
                 // What was answered before a restart is answered; what the disk did not take is said again.
                 while done.insert(event.sequence) {
-                    let answered = self.engine.submit(run, command.clone()).await;
+                    let answered = self.engine.write().submit(run, command.clone()).await;
                     if matches!(answered, Err(recount_engine::Error::Failed(_))) {
                         done.remove(&event.sequence);
                     }
@@ -315,7 +319,7 @@ impl Scene {
             comment: None,
             remember: Some(scope),
         };
-        self.engine.submit(run, command).await.map(drop)
+        self.engine.write().submit(run, command).await.map(drop)
     }
 
     pub(crate) async fn resolve(
@@ -328,7 +332,7 @@ impl Scene {
         let approval_id = approval_id.clone();
         let command =
             Command::ResolveApproval { approval_id, approve, by: "ann".into(), comment, remember: None };
-        self.engine.submit(run, command).await.map(drop)
+        self.engine.write().submit(run, command).await.map(drop)
     }
 
     pub(crate) async fn answer(&self, run: RunId, id: ForeignId, response: &str) {
@@ -340,12 +344,12 @@ impl Scene {
             blocks: None,
             config: None,
         };
-        self.engine.submit(run, command).await.unwrap();
+        self.engine.write().submit(run, command).await.unwrap();
     }
 
     pub(crate) async fn cancel(&self, run: RunId) {
         let command = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
-        self.engine.submit(run, command).await.unwrap();
+        self.engine.write().submit(run, command).await.unwrap();
     }
 }
 
@@ -402,7 +406,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         ..Settings::new(models, tools, workspaces)
     };
     let agent = Agent::new(settings, world);
-    engine.employ(Arc::new(agent.clone()), setup.at_once).await.unwrap();
+    engine.work().employ(Arc::new(agent.clone()), setup.at_once).await.unwrap();
     (engine, agent)
 }
 

@@ -184,18 +184,18 @@ async fn what_nobody_uses_is_taken_away_and_the_last_run_is_told() {
     assert!(!path.exists());
     let events = scene.all(run).await;
     assert_eq!(first!(events, GapWorkspaceRemoved).path, path.display().to_string());
-    scene.engine.prune(run, None, "test").await.unwrap();
+    scene.engine.admin().prune(run, None, "test").await.unwrap();
     assert_eq!(count(&scene.all(run).await, "gap.events_pruned"), 1);
 }
 
 #[tokio::test]
 async fn a_workspace_goes_with_its_task() {
     let scene = Scene::with(WRITING).await;
-    let task = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
     let run = scene.ask_for("write", Order::default(), Some(task), None).await;
     let path = workspace(&scene.ended(run).await);
     assert!(path.exists());
-    scene.engine.delete_task(task, "ann").await.unwrap();
+    scene.engine.admin().delete_task(task, "ann").await.unwrap();
     let gone = async {
         while Path::new(&path).exists() {
             tokio::task::yield_now().await;
@@ -234,7 +234,7 @@ async fn in_place(scene: &Scene, folder: &Path) -> RunId {
 }
 
 async fn apply(scene: &Scene, run: RunId) -> Result<WorkspaceChanges, Error> {
-    scene.engine.apply_changes(run, ApplyTo::default(), &Narrowing::default()).await
+    scene.engine.work().apply_changes(run, ApplyTo::default(), &Narrowing::default()).await
 }
 
 fn refused_for(no: &Error, run: RunId) -> bool {
@@ -256,7 +256,7 @@ async fn nothing_is_applied_while_a_run_works_in_place_in_the_folder_or_above_or
         let no = apply(&scene, run).await.unwrap_err();
         assert!(refused_for(&no, active), "{}: {no}", folder.display());
         assert_eq!(
-            scene.engine.workspace_changes(run, &Narrowing::default()).await.unwrap().active,
+            scene.engine.work().workspace_changes(run, &Narrowing::default()).await.unwrap().active,
             Some(active)
         );
         assert_eq!(std::fs::read_to_string(project.join("a.txt")).unwrap(), "old\n");
@@ -279,18 +279,18 @@ async fn a_run_that_one_may_not_know_of_is_not_named() {
     scene.put("project/a.txt", "old\n");
     let project = scene.work().join("project");
     let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
-    let task = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
     let run = scene.ask_for("write", order, Some(task), None).await;
     scene.ended(run).await;
     let active = in_place(&scene, &scene.work()).await;
     scene.until(active, "run.waiting").await;
     let within = Narrowing { tasks: [task].into(), ..Narrowing::default() };
-    let no = scene.engine.apply_changes(run, ApplyTo::default(), &within).await.unwrap_err();
+    let no = scene.engine.work().apply_changes(run, ApplyTo::default(), &within).await.unwrap_err();
     assert_eq!(no.code(), Code::RunActive);
     let said = no.to_string();
     let above = format!("{} ", scene.work().display());
     assert!(!said.contains(&active.to_string()) && !format!("{said} ").contains(&above), "{said}");
-    assert_eq!(scene.engine.workspace_changes(run, &within).await.unwrap().active, None);
+    assert_eq!(scene.engine.work().workspace_changes(run, &within).await.unwrap().active, None);
     // Who may know of it is told.
     assert!(refused_for(&apply(&scene, run).await.unwrap_err(), active));
 }
@@ -319,14 +319,14 @@ async fn changes_of_a_run_that_goes_on_say_that_it_does() {
     scene.put("a.txt", "old\n");
     let run = scene.ask("write").await;
     let events = scene.until(run, "clarification.requested").await;
-    let changes = scene.engine.workspace_changes(run, &Narrowing::default()).await.unwrap();
+    let changes = scene.engine.work().workspace_changes(run, &Narrowing::default()).await.unwrap();
     assert_eq!((changes.count, changes.active), (1, Some(run)));
     let no = apply(&scene, run).await.unwrap_err();
     assert!(refused_for(&no, run), "{no}");
     let asked = first!(events, ClarificationRequested).clarification_id;
     scene.answer(run, asked, "\"this\"").await;
     scene.ended(run).await;
-    assert_eq!(scene.engine.workspace_changes(run, &Narrowing::default()).await.unwrap().active, None);
+    assert_eq!(scene.engine.work().workspace_changes(run, &Narrowing::default()).await.unwrap().active, None);
 }
 
 #[tokio::test]
@@ -357,7 +357,10 @@ async fn no_run_begins_in_a_folder_that_is_applied_to() {
     // It was copied after that.
     let read = std::fs::read_to_string(workspace(&events).join("a.txt")).unwrap();
     assert_eq!(
-        (read.as_str(), scene.engine.workspace_changes(copied, &Narrowing::default()).await.unwrap().count),
+        (
+            read.as_str(),
+            scene.engine.work().workspace_changes(copied, &Narrowing::default()).await.unwrap().count
+        ),
         ("new\n", 0)
     );
     scene.until(in_place, "workspace.provisioned").await;

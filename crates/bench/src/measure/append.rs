@@ -274,7 +274,7 @@ fn engine(options: SqliteOptions, writers: usize, events: u64, seconds: f64) -> 
                 session: None,
                 resumed_from: None,
             };
-            let (run, _) = engine.create_run(new).await?;
+            let (run, _) = engine.write().create_run(new).await?;
             append(&engine, run, vec![scene::started()?]).await?;
             runs.push(run);
         }
@@ -323,6 +323,6 @@ fn engine(options: SqliteOptions, writers: usize, events: u64, seconds: f64) -> 
 }
 
 async fn append(engine: &Engine, run: RunId, drafts: Vec<Draft>) -> Result<()> {
-    engine.submit(run, Command::Append { drafts }).await?;
+    engine.write().submit(run, Command::Append { drafts }).await?;
     Ok(())
 }

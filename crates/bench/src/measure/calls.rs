@@ -64,14 +64,14 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
         let timed: Arc<dyn Store> = Arc::new(Timed { inner: store, books: books.clone() });
         let engine = Engine::open(timed, world.clone(), Arc::new(SseFraming)).await?;
         let settings = settings(scratch.path(), &books)?;
-        engine.employ(Arc::new(Agent::new(settings, world)), 1).await?;
+        engine.work().employ(Arc::new(Agent::new(settings, world)), 1).await?;
         for _ in 0..runs {
             let mut queued = Queued::new(RunKind::AgentLoop);
             queued.request_text = Some("Go on.".into());
             queued.config = Some(Order::default().written());
             let new = NewRun { queued, task: None, session: None, resumed_from: None };
-            let (run, _) = engine.create_run(new).await?;
-            let mut follow = engine.follow_run(run, None).await?;
+            let (run, _) = engine.write().create_run(new).await?;
+            let mut follow = engine.read().follow_run(run, None).await?;
             while !matches!(follow.next().await?, Delivery::Closed) {}
         }
         engine.shutdown().await;

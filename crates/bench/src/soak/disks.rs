@@ -232,7 +232,7 @@ async fn employ(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) ->
         workspace_instructions: false,
         ..Settings::new(models, tools, workspaces)
     };
-    engine.employ(Arc::new(Agent::new(settings, world)), WORKERS).await.map_err(of_engine)?;
+    engine.work().employ(Arc::new(Agent::new(settings, world)), WORKERS).await.map_err(of_engine)?;
     Ok(engine)
 }
 
@@ -249,12 +249,12 @@ async fn tell(engine: &Engine, place: &Path) -> Result<Option<(RunId, Vec<Bytes>
         Order { workspace_source: Some(place.join("work").display().to_string()), ..Order::default() };
     queued.config = Some(order.written());
     let new = NewRun { queued, task: None, session: None, resumed_from: None };
-    let run = match engine.create_run(new).await {
+    let run = match engine.write().create_run(new).await {
         Ok((run, _)) => run,
         Err(Error::Failed(_)) => return Ok(None),
         Err(error) => return Err(of_engine(error)),
     };
-    let mut follow = engine.follow_run(run, None).await.map_err(of_engine)?;
+    let mut follow = engine.read().follow_run(run, None).await.map_err(of_engine)?;
     let mut followed: Vec<Bytes> = Vec::new();
     loop {
         match follow.next().await.map_err(of_engine)? {
@@ -295,7 +295,7 @@ async fn answer(engine: &Engine, run: RunId, event: &Event) -> Result<()> {
         _ => return Ok(()),
     };
     // A rejection: it was answered although the answer did not arrive, or the run has ended.
-    while let Err(Error::Failed(_)) = engine.submit(run, command.clone()).await {
+    while let Err(Error::Failed(_)) = engine.write().submit(run, command.clone()).await {
         tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
     }
     Ok(())

@@ -198,7 +198,7 @@ async fn fill(data: &Path, dice: &Dice) -> Result<(Engine, Arc<SqliteStore>)> {
 
 async fn new_run(engine: &Engine, kind: RunKind) -> Result<RunId> {
     let new = NewRun { queued: Queued::new(kind), task: None, session: None, resumed_from: None };
-    Ok(engine.create_run(new).await.map_err(of_engine)?.0)
+    Ok(engine.write().create_run(new).await.map_err(of_engine)?.0)
 }
 
 async fn run_of_producer(engine: &Engine, dice: &Dice) -> Result<()> {
@@ -227,14 +227,14 @@ async fn report(engine: &Engine, run: RunId, seq: u64, dice: &Dice, ends: bool) 
         drafts.push(door::draft(name, &data).context("a run may end")?);
     }
     let producer = ForeignId::parse("soak").map_err(|why| anyhow!("{why}"))?;
-    engine.ingest(run, Triple { producer, epoch: 0, seq }, drafts).await.map_err(of_engine)?;
+    engine.write().ingest(run, Triple { producer, epoch: 0, seq }, drafts).await.map_err(of_engine)?;
     Ok(())
 }
 
 /// A run of the server's own, with an artifact.
 async fn run_of_own(engine: &Engine, dice: &Dice) -> Result<()> {
     let run = new_run(engine, RunKind::AgentLoop).await?;
-    let progress = |draft| engine.submit(run, Command::Progress { drafts: vec![draft] });
+    let progress = |draft| engine.write().submit(run, Command::Progress { drafts: vec![draft] });
     progress(scene::started()?).await.map_err(of_engine)?;
     let bytes = format!("output {} of a command\n", dice.0.draw()).repeat(1 + dice.place(2_000));
     let keep = Keep {
@@ -247,7 +247,7 @@ async fn run_of_own(engine: &Engine, dice: &Dice) -> Result<()> {
         call: None,
         target: None,
     };
-    let kept = engine.keep(run, keep).await.map_err(of_engine)?;
+    let kept = engine.write().keep(run, keep).await.map_err(of_engine)?;
     progress(kept.created).await.map_err(of_engine)?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! a tombstone.
 //!
 //! The intent is written first, and with it the whole is gone: no run can be made for it any more, and a
-//! process that dies in the middle goes on where it was when it starts again. Look at [`Engine::delete_task`]
+//! process that dies in the middle goes on where it was when it starts again. Look at [`AdminHandle::delete_task`]
 //! and at [`Whole`].
 
 use recount_event::{Code, RunId, SessionId, TaskId};
@@ -10,12 +10,13 @@ use recount_log::{AppendError, Guard, RowRange};
 use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 
+use crate::admin::handle::AdminHandle;
 use crate::ground::error::{session_erased, task_erased};
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::write::request::{Erase, SubmitWithRows};
 use crate::write::with_rows::CommandWithRows;
-use crate::{Engine, Erased, Error, Whose, limits};
+use crate::{Erased, Error, Whose, limits};
 
 /// What runs belong to and are deleted with.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +92,7 @@ impl Whole {
     }
 }
 
-impl Engine {
+impl AdminHandle {
     /// Deletes a task and erases its runs; those that go on are cancelled first. Answers how many runs were
     /// erased by this call. Asked again in the middle of it, or after it failed, it goes on.
     pub async fn delete_task(&self, task: TaskId, by: &str) -> Result<u64, Error> {
@@ -105,21 +106,21 @@ impl Engine {
 
     async fn delete(&self, whole: Whole, by: &str) -> Result<u64, Error> {
         let _turn = self.housekeeping.lock().await;
-        if self.store().row(rows::ERASING, &whole.key()).await?.is_none() {
-            self.intend(whole, &self.redactor().text(by)).await?;
+        if self.ground().store().row(rows::ERASING, &whole.key()).await?.is_none() {
+            self.intend(whole, &self.write().redactor().text(by)).await?;
         }
         self.finish_erasing(whole).await
     }
 
     async fn intend(&self, whole: Whole, by: &str) -> Result<(), Error> {
         let key = whole.key();
-        if self.store().row(whole.space(), &rows::tenant_key(&key)).await?.is_none() {
+        if self.ground().store().row(whole.space(), &rows::tenant_key(&key)).await?.is_none() {
             return Err(match whole {
-                Whole::Task(task) => self.missing_task(task).await,
-                Whole::Session(session) => self.missing_session(session).await,
+                Whole::Task(task) => self.catalogue().missing_task(task).await,
+                Whole::Session(session) => self.catalogue().missing_session(session).await,
             });
         }
-        let erased_at = recount_event::time::format_ms(self.tools.world.clock.now_ms());
+        let erased_at = recount_event::time::format_ms(self.ground().world.clock.now_ms());
         let erased = whole.erased(by, erased_at);
         let mut rows = vec![
             rows::put(whole.space_erased(), key.as_str(), Guard::Absent, &erased),
@@ -127,9 +128,9 @@ impl Engine {
             rows::delete(whole.space(), rows::tenant_key(&key)),
         ];
         if let Whole::Session(session) = whole {
-            rows.extend(self.setup_gone(session).await?);
+            rows.extend(self.write().setup_gone(session).await?);
         }
-        match self.store().append(taking_away(rows)).await {
+        match self.ground().store().append(taking_away(rows)).await {
             Ok(_) => Ok(()),
             Err(AppendError::GuardFailed { .. }) => Err(whole.is_erased()),
             Err(error) => Err(error.into()),
@@ -139,6 +140,7 @@ impl Engine {
     async fn finish_erasing(&self, whole: Whole) -> Result<u64, Error> {
         let key = whole.key();
         let by: String = self
+            .catalogue()
             .row(rows::ERASING, &key)
             .await?
             .ok_or_else(|| Error::bug(format!("nobody wanted to delete {key}")))?;
@@ -152,7 +154,7 @@ impl Engine {
                 backwards: false,
                 limit: limits::ERASE_PAGE,
             };
-            let page = self.store().rows(range).await?;
+            let page = self.ground().store().rows(range).await?;
             if page.is_empty() {
                 break;
             }
@@ -167,15 +169,15 @@ impl Engine {
         if let Whole::Session(session) = whole {
             self.forget_secrets(session).await?;
         }
-        self.forget_answers().await?;
-        if let Some(performer) = self.performer.get() {
+        self.write().forget_answers().await?;
+        if let Some(performer) = self.work().performer() {
             performer.forget(whole.whose()).await;
         }
         let mut rows = vec![rows::delete(rows::ERASING, key.as_str())];
         if let Whole::Task(_) = whole {
             rows.push(rows::delete(rows::TASK_ACTIVE, key));
         }
-        self.store().append(taking_away(rows)).await?;
+        self.ground().store().append(taking_away(rows)).await?;
         Ok(erased)
     }
 
@@ -190,34 +192,34 @@ impl Engine {
                 backwards: false,
                 limit: limits::ERASE_PAGE,
             };
-            let page = self.store().rows(range).await?;
+            let page = self.ground().store().rows(range).await?;
             if page.is_empty() {
                 return Ok(());
             }
             let rows = page.into_iter().map(|row| rows::delete(rows::SEALED, row.key)).collect();
-            self.store().append(taking_away(rows)).await?;
+            self.ground().store().append(taking_away(rows)).await?;
         }
     }
 
     async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {
         let cancel = Command::Cancel { by: CancelledBy::Operator, reason: reason.to_owned() };
         let with = Box::new(CommandWithRows { frees_space: true, ..CommandWithRows::default() });
-        match self.writers.ask(run, SubmitWithRows { command: cancel, with }).await {
+        match self.write().writers.ask(run, SubmitWithRows { command: cancel, with }).await {
             Ok(_) => {}
             Err(error) if error.code() == Code::RunEnded => {}
             Err(error) => return Err(error),
         }
-        self.writers.ask(run, Erase { by: by.to_owned() }).await
+        self.write().writers.ask(run, Erase { by: by.to_owned() }).await
     }
 
     /// Goes on with what was begun to be deleted when the last process died.
     pub(crate) fn finish_deletions(&self) {
-        let engine = self.clone();
-        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+        let admin = self.clone();
+        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             tokio::select! {
                 biased;
                 () = shutdown.requested() => {}
-                () = engine.finish_all() => {}
+                () = admin.finish_all() => {}
             }
         });
     }
@@ -238,7 +240,7 @@ impl Engine {
                 backwards: false,
                 limit: limits::ERASE_PAGE,
             };
-            let page = self.store().rows(range).await?;
+            let page = self.ground().store().rows(range).await?;
             if page.is_empty() {
                 return Ok(());
             }
@@ -247,7 +249,7 @@ impl Engine {
                     .ok_or_else(|| Error::bug(format!("the deletion of {} cannot be read", row.key)))?;
                 let _turn = self.housekeeping.lock().await;
                 // Somebody may have asked again in the meantime.
-                if self.store().row(rows::ERASING, &row.key).await?.is_some() {
+                if self.ground().store().row(rows::ERASING, &row.key).await?.is_some() {
                     self.finish_erasing(whole).await?;
                 }
             }

@@ -2,27 +2,28 @@
 
 use recount_world::Kind;
 
-use crate::{Engine, limits};
+use crate::admin::handle::AdminHandle;
+use crate::limits;
 
-impl Engine {
+impl AdminHandle {
     /// Looks after blobs and uploads from now on.
     pub(crate) fn look_after_blobs(&self) {
-        let engine = self.clone();
-        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+        let admin = self.clone();
+        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             tokio::select! {
                 biased;
                 () = shutdown.requested() => {}
-                () = engine.tidy_blobs() => {}
+                () = admin.tidy_blobs() => {}
             }
         });
     }
 
     async fn tidy_blobs(&self) {
-        if let Err(error) = self.tools.blobs.sweep().await {
+        if let Err(error) = self.write().room.blobs.sweep().await {
             tracing::warn!(%error, "blobs that nobody needs were not all found; the next start looks again");
         }
         loop {
-            match self.forget_uploads().await {
+            match self.write().forget_uploads().await {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(error) => {

@@ -13,13 +13,14 @@ use recount_log::chain::ChainValue;
 use recount_log::{Append, AppendError, Guard, RowPut, Store, StreamAppend, Tail};
 use recount_run::{PromptKind, Rejection, State};
 
+use crate::admin::handle::AdminHandle;
 use crate::catalogue::fold::{Fold, next_deadline};
 use crate::catalogue::prompt_rows;
 use crate::catalogue::prompt_rows::asked_for;
 use crate::catalogue::sessions;
 use crate::ground::error::{run_erased, session_erased, task_erased};
 use crate::ground::{journal, rows};
-use crate::{Engine, Error, Failure, TaskRow, limits};
+use crate::{Error, Failure, TaskRow, limits};
 
 /// A run to be taken in: its events as they were stored, and what was noted of them.
 #[derive(Debug, Clone)]
@@ -44,7 +45,7 @@ pub struct Imported {
     pub is_new: bool,
 }
 
-/// Takes a run into a store that no engine is open on. With an engine, ask [`crate::Engine::import`].
+/// Takes a run into a store that no engine is open on. With an engine, ask [`AdminHandle::import`].
 pub async fn import(store: &dyn Store, import: Import) -> Result<Imported, Error> {
     judge_and_append(store, import).await.map(|taken| taken.imported)
 }
@@ -350,25 +351,25 @@ fn guard_error(space: &str, key: &str) -> Error {
     }
 }
 
-impl Engine {
+impl AdminHandle {
     /// Takes a whole run from elsewhere, with its ids and its bytes, or nothing of it.
     pub async fn import(&self, import: Import) -> Result<Imported, Error> {
         let run = import.run;
-        self.tools.fresh.forget_lately();
-        match judge_and_append(self.store(), import).await {
+        self.write().room.fresh.forget_lately();
+        match judge_and_append(self.ground().store(), import).await {
             Ok(Taken { imported, ended, deadline }) => {
                 if imported.is_new {
                     if ended {
-                        self.tools.publisher.mark_ended(&journal::stream_of(run), imported.events);
+                        self.read().publisher.mark_ended(&journal::stream_of(run), imported.events);
                     }
-                    self.tools.timers.set(run, deadline, &self.tools.world);
+                    self.write().room.timers.set(run, deadline, &self.ground().world);
                 }
                 Ok(imported)
             }
             Err(error) => {
                 // It may be in the log all the same; where it is not, looking finds nothing.
                 if matches!(error, Error::Failed(_)) {
-                    self.tools.timers.look_again(run, &self.tools.world);
+                    self.write().room.timers.look_again(run, &self.ground().world);
                 }
                 Err(error)
             }

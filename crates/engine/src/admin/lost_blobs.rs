@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 
 use recount_log::{Fault, FaultKind, Retry, Store};
 
+use crate::admin::handle::AdminHandle;
 use crate::catalogue::artifact_rows::blob_of;
 use crate::catalogue::run_row::OWN;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::{ArtifactRow, Engine, Error, RunRow, limits};
+use crate::{ArtifactRow, Error, RunRow, limits};
 
 /// A blob that should be here.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,10 +89,10 @@ impl std::fmt::Display for MissingBlob {
     }
 }
 
-impl Engine {
+impl AdminHandle {
     /// See [`missing_blobs`]. Reads every blob once. Slow.
     pub async fn missing_blobs(&self) -> Result<Vec<MissingBlob>, Error> {
-        missing_blobs(self.store()).await
+        missing_blobs(self.ground().store()).await
     }
 }
 

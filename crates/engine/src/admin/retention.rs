@@ -13,13 +13,14 @@ use recount_event::{RunId, time};
 use recount_log::{Append, AppendError, Guard, RowRange};
 use recount_world::Kind;
 
+use crate::admin::handle::AdminHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::write::removal::PruneRows;
 use crate::write::request::Prune;
-use crate::{Engine, Error, KeyedReply, Once, Pin, Pruned, RunRow, limits};
+use crate::{Error, KeyedReply, Once, Pin, Pruned, RunRow, limits};
 
 /// How much is kept. Nothing is pruned for a reason that is not set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,7 +95,7 @@ impl Policy {
     }
 }
 
-impl Engine {
+impl AdminHandle {
     /// Takes the events of an ended run before `before` away, at most those before its ending.
     pub async fn prune(&self, run: RunId, before: Option<u64>, reason: &str) -> Result<Pruned, Error> {
         let _turn = self.housekeeping.lock().await;
@@ -110,7 +111,7 @@ impl Engine {
         reply: KeyedReply<Pruned>,
     ) -> Result<Pruned, Error> {
         let _turn = self.housekeeping.lock().await;
-        let now_ms = self.tools.world.clock.now_ms();
+        let now_ms = self.ground().world.clock.now_ms();
         let rows: PruneRows = Box::new(move |pruned| {
             let made = format!("{run}/{}", pruned.first_sequence);
             reply.rows(now_ms, made, pruned).0
@@ -125,7 +126,7 @@ impl Engine {
         reason: &str,
         rows: Option<PruneRows>,
     ) -> Result<Pruned, Error> {
-        self.writers.ask(run, Prune { before, reason: reason.to_owned(), rows }).await
+        self.write().writers.ask(run, Prune { before, reason: reason.to_owned(), rows }).await
     }
 
     /// One round of pruning by policy.
@@ -149,8 +150,8 @@ impl Engine {
         let oldest = self.ended_first(limits::SWEEP_RUNS_MAX).await?;
         swept.has_more = oldest.len() == limits::SWEEP_RUNS_MAX;
         for (ended_ms, run) in oldest {
-            let now_ms = self.tools.world.clock.now_ms();
-            let stats = self.store().stats().await?;
+            let now_ms = self.ground().world.clock.now_ms();
+            let stats = self.ground().store().stats().await?;
             let kept = Kept {
                 events: stats.hot_records + stats.sealed_records,
                 bytes: stats.hot_bytes + stats.sealed_bytes,
@@ -186,7 +187,7 @@ impl Engine {
                 backwards: false,
                 limit: limits::SWEEP_PAGE,
             };
-            let page = self.store().rows(range).await?;
+            let page = self.ground().store().rows(range).await?;
             let Some(last) = page.last() else { return Ok(oldest.into_sorted_vec()) };
             after = Some(last.key.clone());
             for row in &page {
@@ -202,7 +203,7 @@ impl Engine {
                 {
                     continue;
                 }
-                if self.pin_of(run).await?.is_some() {
+                if self.catalogue().pin_of(run).await?.is_some() {
                     continue;
                 }
                 oldest.push((ended_ms, run));
@@ -219,11 +220,11 @@ impl Engine {
         if policy.is_off() {
             return;
         }
-        let engine = self.clone();
-        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+        let admin = self.clone();
+        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             let sweeping = async {
                 loop {
-                    match engine.sweep(&policy).await {
+                    match admin.sweep(&policy).await {
                         Ok(Swept { has_more: true, .. }) => continue,
                         Ok(Swept { runs, events, .. }) if runs > 0 => {
                             tracing::info!(runs, events, "pruned by retention");
@@ -244,21 +245,21 @@ impl Engine {
 
     /// Withholds a run from pruning. Pinning again changes nothing.
     pub async fn pin(&self, run: RunId, by: &str) -> Result<Pin, Error> {
-        if let Some(pin) = self.pin_of(run).await? {
+        if let Some(pin) = self.catalogue().pin_of(run).await? {
             return Ok(pin);
         }
-        if self.run(run).await?.is_none() {
-            return Err(self.missing_run(run).await);
+        if self.catalogue().run(run).await?.is_none() {
+            return Err(self.catalogue().missing_run(run).await);
         }
-        let pinned_at = time::format_ms(self.tools.world.clock.now_ms());
-        let by = self.redactor().text(by).into_owned();
+        let pinned_at = time::format_ms(self.ground().world.clock.now_ms());
+        let by = self.write().redactor().text(by).into_owned();
         let pin = Pin { by, pinned_at };
         let rows = vec![
             rows::put(rows::PINS, run.to_string(), Guard::Any, &pin),
             // It may have been erased in this moment.
             rows::must_be_absent(rows::ERASED, rows::tenant_key(run)),
         ];
-        match self.store().append(Append { rows, ..Append::default() }).await {
+        match self.ground().store().append(Append { rows, ..Append::default() }).await {
             Ok(_) => Ok(pin),
             Err(AppendError::GuardFailed { .. }) => Err(run_erased(run)),
             Err(error) => Err(error.into()),
@@ -267,10 +268,10 @@ impl Engine {
 
     /// Lets a run be pruned again. One that is not pinned is left as it is.
     pub async fn unpin(&self, run: RunId) -> Result<(), Error> {
-        if self.run(run).await?.is_none() {
-            return Err(self.missing_run(run).await);
+        if self.catalogue().run(run).await?.is_none() {
+            return Err(self.catalogue().missing_run(run).await);
         }
-        self.store().append(taking_away(vec![rows::delete(rows::PINS, run.to_string())])).await?;
+        self.ground().store().append(taking_away(vec![rows::delete(rows::PINS, run.to_string())])).await?;
         Ok(())
     }
 }

@@ -2,31 +2,32 @@
 //! what is damaged. Rows of the catalogue that are damaged are written anew by being read; beyond that it changes nothing.
 //! It must not know how a store notices damage.
 //!
-//! Begin with [`Engine::scrub`]; what it found is in [`Engine::scrubbed`].
+//! Begin with [`AdminHandle::scrub`]; what it found is in [`AdminHandle::scrubbed`].
 
 use std::future::Future;
 
 use recount_log::{Damage, Fault, FaultKind, ReadBound};
 use recount_world::Kind;
 
+use crate::admin::handle::AdminHandle;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::{Engine, Error, Scrubbed, limits};
+use crate::{Error, Scrubbed, limits};
 
-impl Engine {
+impl AdminHandle {
     /// Scrubs from now on, a round after the other, until the server goes down.
     pub fn keep_scrubbing(&self) {
-        let engine = self.clone();
-        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+        let admin = self.clone();
+        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             let scrubbing = async {
                 let page_read = || tokio::time::sleep(limits::SCRUB_PAGE_WAIT);
                 // Rows are few next to events: those that a list would come upon are looked at first.
-                if let Err(error) = engine.scrub_spaces(&page_read).await {
+                if let Err(error) = admin.scrub_spaces(&page_read).await {
                     tracing::warn!(%error, "the first look at the rows came to no end; the scrub does it later");
                 }
                 loop {
                     tokio::time::sleep(limits::SCRUB_EVERY).await;
-                    if let Err(error) = engine.scrub(page_read).await {
+                    if let Err(error) = admin.scrub(page_read).await {
                         tracing::warn!(%error, "a round of the scrub came to no end; tried again later");
                     }
                 }
@@ -41,7 +42,7 @@ impl Engine {
 
     /// What the scrub has found so far.
     pub fn scrubbed(&self) -> Scrubbed {
-        self.tools.counters.findings().told()
+        self.ground().counters.findings().told()
     }
 
     /// One round: every event of every run, every position of the feed, every row. Waits after each page.
@@ -49,13 +50,13 @@ impl Engine {
         self.scrub_runs(&page_read).await?;
         self.scrub_feed(&page_read).await?;
         self.scrub_spaces(&page_read).await?;
-        self.tools.counters.findings().round_ended();
+        self.ground().counters.findings().round_ended();
         Ok(self.scrubbed())
     }
 
     /// Every row. Those of the catalogue that are damaged are written anew by being read.
     async fn scrub_spaces<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
-        self.tools.counters.findings().round_begins();
+        self.ground().counters.findings().round_begins();
         for space in rows::SPACES {
             self.scrub_rows(space, page_read).await?;
         }
@@ -65,7 +66,7 @@ impl Engine {
     async fn scrub_runs<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
         let mut after = None;
         loop {
-            let streams = match self.store().streams(after.take(), limits::PAGE_EVENTS).await {
+            let streams = match self.ground().store().streams(after.take(), limits::PAGE_EVENTS).await {
                 Ok(streams) => streams,
                 Err(fault) => {
                     self.damage_of(fault)?;
@@ -77,11 +78,11 @@ impl Engine {
             for stream in &streams {
                 let mut next = 0;
                 loop {
-                    let page = self.store().read(stream, next, BOUND).await;
+                    let page = self.ground().store().read(stream, next, BOUND).await;
                     page_read().await;
                     next = match page {
                         Ok(page) => {
-                            self.tools.counters.findings().read(page.len());
+                            self.ground().counters.findings().read(page.len());
                             let Some(last) = page.last() else { break };
                             last.sequence + 1
                         }
@@ -97,10 +98,10 @@ impl Engine {
     }
 
     async fn scrub_feed<W: Future<Output = ()>>(&self, page_read: &impl Fn() -> W) -> Result<(), Error> {
-        let end = self.store().last_position().await?;
+        let end = self.ground().store().last_position().await?;
         let mut next = 1;
         while next <= end {
-            let page = self.store().read_feed(next, BOUND).await;
+            let page = self.ground().store().read_feed(next, BOUND).await;
             page_read().await;
             next = match page {
                 Ok(page) => page.last().map_or(end, |last| last.record.position) + 1,
@@ -119,7 +120,7 @@ impl Engine {
         space: &str,
         page_read: &impl Fn() -> W,
     ) -> Result<(), Error> {
-        let mut pages = RowPages::new(self.store(), space, limits::SWEEP_PAGE);
+        let mut pages = RowPages::new(self.ground().store(), space, limits::SWEEP_PAGE);
         loop {
             let page = pages.next().await;
             page_read().await;
@@ -140,7 +141,7 @@ impl Engine {
         if fault.kind != FaultKind::Corrupt {
             return Err(fault.into());
         }
-        let findings = self.tools.counters.findings();
+        let findings = self.ground().counters.findings();
         match fault.damage {
             // The feed names the same events by position.
             Some(damage) => {

@@ -2,7 +2,8 @@
 
 use recount_log::Stats;
 
-use crate::{Engine, Error, ReaderStats, Scrubbed};
+use crate::admin::handle::AdminHandle;
+use crate::{Error, ReaderStats, Scrubbed};
 
 /// What the engine says of its work. Counts are since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,19 +42,19 @@ impl EngineStats {
     }
 }
 
-impl Engine {
+impl AdminHandle {
     /// What there is and what was counted, for metrics.
     pub async fn stats(&self) -> Result<EngineStats, Error> {
-        let store = self.store().stats().await?;
-        let (runs_at_work, runs_in_line) = self.tools.dispatch.counts();
+        let store = self.ground().store().stats().await?;
+        let (runs_at_work, runs_in_line) = self.write().room.dispatch.counts();
         Ok(EngineStats {
             store,
-            events_committed: self.tools.counters.events_committed(),
-            appends_full: self.tools.counters.appends_full(),
+            events_committed: self.ground().counters.events_committed(),
+            appends_full: self.ground().counters.appends_full(),
             runs_awake: self.awake(),
             runs_at_work,
             runs_in_line,
-            readers: self.tools.publisher.readers().add_up(),
+            readers: self.read().publisher.readers().add_up(),
             scrubbed: self.scrubbed(),
         })
     }

@@ -8,9 +8,10 @@ use recount_event::{Code, TokenId};
 use recount_log::{Append, AppendError, Guard, RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::admin::handle::AdminHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{Engine, Error, Narrowing, Scope, limits};
+use crate::{Error, Narrowing, Scope, limits};
 
 /// A token as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,19 +34,19 @@ pub struct TokenRow {
     pub requests_per_second: Option<u32>,
 }
 
-impl Engine {
+impl AdminHandle {
     /// All there are, oldest first.
     pub async fn tokens(&self) -> Result<Vec<TokenRow>, Error> {
-        tokens(self.store()).await
+        tokens(self.ground().store()).await
     }
 
     pub async fn add_token(&self, row: &TokenRow) -> Result<(), Error> {
-        add_token(self.store(), row).await
+        add_token(self.ground().store(), row).await
     }
 
     /// Whether there was one.
     pub async fn remove_token(&self, id: TokenId) -> Result<bool, Error> {
-        remove_token(self.store(), id).await
+        remove_token(self.ground().store(), id).await
     }
 }
 

@@ -7,9 +7,10 @@ use recount_log::{Guard, RowPut, Store};
 use recount_run::State;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{Engine, Error, ListQuery, Listed, Narrowing, Order};
+use crate::{Error, ListQuery, Listed, Narrowing, Order};
 
 /// See the file's head.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,14 +62,14 @@ impl AllowanceFilter {
     }
 }
 
-impl Engine {
+impl CatalogueHandle {
     /// The allowance by which this run need not ask, the narrowest first.
     pub async fn allowed(&self, state: &State, digest: &str) -> Result<Option<AllowanceRow>, Error> {
         for scope in AllowanceScope::ALL {
             let Some(owner) = owner(state, *scope) else { continue };
             let key = held_key(*scope, &owner, digest);
-            let Some((id, _)) = held(self.store(), &key).await? else { continue };
-            if let Some(row) = named(self.store(), &id).await?.filter(|row| row.held == key) {
+            let Some((id, _)) = held(self.ground().store(), &key).await? else { continue };
+            if let Some(row) = named(self.ground().store(), &id).await?.filter(|row| row.held == key) {
                 return Ok(Some(row));
             }
         }
@@ -76,7 +77,7 @@ impl Engine {
     }
 
     pub async fn allowance(&self, id: &ForeignId) -> Result<Option<AllowanceRow>, Error> {
-        named(self.store(), id).await
+        named(self.ground().store(), id).await
     }
 
     /// What is remembered, the newest request first.

@@ -2,14 +2,15 @@
 
 use recount_event::{Code, RunId, SessionId, TaskId};
 
+use crate::Error;
+use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::error::{run_erased, run_not_found, session_erased, task_erased};
 use crate::ground::{journal, rows};
-use crate::{Engine, Error};
 
-impl Engine {
+impl CatalogueHandle {
     /// Why a run is not there: it never was, or it was erased.
     pub async fn missing_run(&self, run: RunId) -> Error {
-        match self.store().end(&journal::stream_of(run)).await {
+        match self.ground().store().end(&journal::stream_of(run)).await {
             Ok(Some(tail)) if tail.erased => run_erased(run),
             Ok(_) => run_not_found(run),
             Err(fault) => fault.into(),
@@ -18,7 +19,7 @@ impl Engine {
 
     /// Why a task is not there: it never was, or it was deleted.
     pub async fn missing_task(&self, task: TaskId) -> Error {
-        match self.store().row(rows::TASKS_ERASED, &task.to_string()).await {
+        match self.ground().store().row(rows::TASKS_ERASED, &task.to_string()).await {
             Ok(Some(_)) => task_erased(task),
             Ok(None) => Error::rejected(Code::TaskNotFound, format!("there is no task {task}")),
             Err(fault) => fault.into(),
@@ -27,7 +28,7 @@ impl Engine {
 
     /// Why a session is not there: it never was, or it was deleted.
     pub async fn missing_session(&self, session: SessionId) -> Error {
-        match self.store().row(rows::SESSIONS_ERASED, &session.to_string()).await {
+        match self.ground().store().row(rows::SESSIONS_ERASED, &session.to_string()).await {
             Ok(Some(_)) => session_erased(session),
             Ok(None) => Error::rejected(Code::SessionNotFound, format!("there is no session {session}")),
             Err(fault) => fault.into(),

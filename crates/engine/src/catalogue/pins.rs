@@ -3,8 +3,9 @@
 use recount_event::RunId;
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
+use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{Engine, Error};
 
 /// Why nothing of a run is pruned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,7 +14,7 @@ pub struct Pin {
     pub pinned_at: String,
 }
 
-impl Engine {
+impl CatalogueHandle {
     pub async fn pin_of(&self, run: RunId) -> Result<Option<Pin>, Error> {
         self.row(rows::PINS, &run.to_string()).await
     }

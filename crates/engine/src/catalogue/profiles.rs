@@ -5,12 +5,11 @@
 //! does.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, LazyLock};
 
 use recount_event::family::run::{Agent, Queued, RunKind};
 use recount_event::{Code, Json};
 
-use crate::{ClientTool, Engine, Order, Purpose, Unacceptable};
+use crate::{ClientTool, Order, Purpose, Unacceptable};
 
 /// An agent by its configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -344,21 +343,6 @@ impl Profiles {
 
     pub fn iter(&self) -> impl Iterator<Item = &Profile> {
         self.0.values()
-    }
-}
-
-impl Engine {
-    /// The agents that applications may work with. The first to say so is right.
-    pub fn introduce(&self, profiles: Arc<Profiles>) {
-        if self.tools.profiles.set(profiles).is_err() {
-            tracing::warn!("agents were introduced before; those stay");
-        }
-    }
-
-    /// The agents that were introduced; none before that.
-    pub fn profiles(&self) -> &Profiles {
-        static NONE: LazyLock<Profiles> = LazyLock::new(Profiles::default);
-        self.tools.profiles.get().map_or(&NONE, |profiles| profiles)
     }
 }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use recount_event::{RunId, SessionId, TaskId};
 use recount_log::{RowRange, Store};
 
+use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{Engine, Error, ListQuery, Listed, Narrowing, RunRow, Whose, limits};
+use crate::{Error, ListQuery, Listed, Narrowing, RunRow, Whose, limits};
 
 /// Which runs, or which tasks by their latest run, are wanted; where a part is missing it does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl RunFilter {
     }
 }
 
-impl Engine {
+impl CatalogueHandle {
     pub async fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
         self.row(rows::RUNS, &rows::tenant_key(run)).await
     }
@@ -144,7 +145,7 @@ impl Engine {
     pub async fn unfinished(&self) -> Result<Vec<RunRow>, Error> {
         let mut found = Vec::new();
         let mut after = None;
-        while let Some(page) = own_open(self.store(), &mut after).await? {
+        while let Some(page) = own_open(self.ground().store(), &mut after).await? {
             for run in page {
                 found.extend(self.run(run).await?);
             }

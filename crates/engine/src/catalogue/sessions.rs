@@ -5,8 +5,9 @@ use recount_log::{Guard, RowPut, Store};
 use recount_run::State;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{Engine, Error, ListQuery, Listed};
+use crate::{Error, ListQuery, Listed};
 
 /// A session as it was begun.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,7 +17,7 @@ pub struct SessionRow {
     pub created_at: String,
 }
 
-impl Engine {
+impl CatalogueHandle {
     pub async fn session(&self, session: SessionId) -> Result<Option<SessionRow>, Error> {
         self.row(rows::SESSIONS, &rows::tenant_key(session)).await
     }

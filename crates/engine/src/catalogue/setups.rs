@@ -7,11 +7,10 @@ use recount_event::{Json, SessionId};
 use recount_log::{Fault, FaultKind, Retry, RowRange};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{
-    Choice, ChosenWorkspace, ClientTool, Engine, Error, ListQuery, Listed, SessionRow, ToolRef, limits,
-};
+use crate::{Choice, ChosenWorkspace, ClientTool, Error, ListQuery, Listed, SessionRow, ToolRef, limits};
 
 /// What was chosen for a session.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -93,10 +92,10 @@ impl Overrides {
     }
 }
 
-impl Engine {
+impl CatalogueHandle {
     /// The setup of a session, when it was begun with one.
     pub async fn setup(&self, session: SessionId) -> Result<Option<SetupRow>, Error> {
-        let Some(row) = self.store().row(rows::SETUPS, &rows::tenant_key(session)).await? else {
+        let Some(row) = self.ground().store().row(rows::SETUPS, &rows::tenant_key(session)).await? else {
             return Ok(None);
         };
         let setup: SetupRow = read_row(rows::SETUPS, &row.key, &row.value)?;
@@ -112,7 +111,7 @@ impl Engine {
             backwards: false,
             limit: limits::SEED_BYTES_MAX / limits::SEED_ROW_BYTES + 1,
         };
-        let parts = self.store().rows(range).await?;
+        let parts = self.ground().store().rows(range).await?;
         if parts.is_empty() {
             return Ok(Vec::new());
         }

@@ -5,8 +5,9 @@ use recount_event::Code;
 use recount_log::{RowRange, WholeRows};
 use serde::de::DeserializeOwned;
 
+use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::error::damaged_row;
-use crate::{Engine, Error, limits};
+use crate::{Error, limits};
 
 /// Which part of a list is wanted. Lists run from the newest to the oldest.
 #[derive(Debug, Clone, Default)]
@@ -61,9 +62,9 @@ impl<T> Default for ListedRows<T> {
     }
 }
 
-impl Engine {
+impl CatalogueHandle {
     pub(crate) async fn row<T: DeserializeOwned>(&self, space: &str, key: &str) -> Result<Option<T>, Error> {
-        let Some(row) = self.store().row(space, key).await? else { return Ok(None) };
+        let Some(row) = self.ground().store().row(space, key).await? else { return Ok(None) };
         read_row(space, &row.key, &row.value).map(Some)
     }
 
@@ -116,7 +117,7 @@ impl Engine {
                 // One more than wanted tells whether there are more.
                 limit: wanted + 1,
             };
-            let WholeRows { rows: page, damaged } = self.store().whole_rows(range).await?;
+            let WholeRows { rows: page, damaged } = self.ground().store().whole_rows(range).await?;
             for row in damaged.iter().map(ToString::to_string) {
                 if !listed.damaged.contains(&row) {
                     listed.damaged.push(row);

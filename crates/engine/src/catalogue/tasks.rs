@@ -3,8 +3,9 @@
 use recount_event::TaskId;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{Engine, Error, ListQuery, Listed, RunRow};
+use crate::{Error, ListQuery, Listed, RunRow};
 
 /// A task as it was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,7 +61,7 @@ impl Budget {
     }
 }
 
-impl Engine {
+impl CatalogueHandle {
     pub async fn task(&self, task: TaskId) -> Result<Option<TaskRow>, Error> {
         self.row(rows::TASKS, &rows::tenant_key(task)).await
     }

@@ -4,9 +4,10 @@ use recount_event::RunId;
 use recount_log::{RowRange, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{Engine, Error, limits};
+use crate::{Error, limits};
 
 /// What is left of an erased run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub struct Erased {
     pub erased_at: String,
 }
 
-impl Engine {
+impl CatalogueHandle {
     /// What an erased run has left behind.
     pub async fn tombstone(&self, run: RunId) -> Result<Option<Tombstone>, Error> {
         self.row(rows::ERASED, &rows::tenant_key(run)).await

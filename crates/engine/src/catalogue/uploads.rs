@@ -4,8 +4,9 @@ use recount_event::ForeignId;
 use recount_event::family::artifact::Created;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{ArtifactRow, Engine, Error};
+use crate::{ArtifactRow, Error};
 
 /// What was sent in and waits for a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,10 +66,10 @@ impl UploadRow {
     }
 }
 
-impl Engine {
+impl CatalogueHandle {
     /// What was sent in under this id and is not forgotten yet.
     pub async fn uploaded(&self, id: &ForeignId) -> Result<Option<UploadRow>, Error> {
-        let now_ms = self.world().clock.now_ms();
+        let now_ms = self.ground().world.clock.now_ms();
         let row: Option<UploadRow> = self.row(rows::UPLOADS, &rows::tenant_key(id)).await?;
         Ok(row.filter(|row| row.until_ms > now_ms))
     }

@@ -1,8 +1,8 @@
 //! What is kept apart from the log: patches, outputs, pictures. Bytes are blobs, named by what they hold; that
 //! there is such a thing, and what became of it, is told by events and folded into rows.
 //!
-//! [`Engine::keep`] keeps bytes and answers the event that says so; who asked reports it, and with that the thing
-//! is there. [`Engine::upload`] keeps what comes before there is a run, and [`Engine::attach`] makes it a run's.
+//! [`ReadHandle::keep`] keeps bytes and answers the event that says so; who asked reports it, and with that the thing
+//! is there. [`ReadHandle::upload`] keeps what comes before there is a run, and [`ReadHandle::attach`] makes it a run's.
 //! Here stands how things are read; what keeps the bytes stands in `artifact/`.
 //!
 //! It must never know what a patch means, nor HTTP.
@@ -15,7 +15,8 @@ use crate::catalogue::run_row::OWN;
 use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
 use crate::ground::rows;
-use crate::{ArtifactRow, Engine, Error, ListQuery, Listed, Narrowing, RunRow, limits};
+use crate::read::handle::ReadHandle;
+use crate::{ArtifactRow, Error, ListQuery, Listed, Narrowing, RunRow, limits};
 
 /// Which artifacts are wanted; where a part is missing it does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl ArtifactFilter {
     }
 }
 
-impl Engine {
+impl ReadHandle {
     /// All that is called so, the first that was made first: an id that a producer chose names one thing of its run
     /// only, and what was sent in before there was a run is a thing of each run that uses it. What no run has used
     /// yet is a row without a run.
@@ -48,12 +49,12 @@ impl Engine {
             limit: limits::ARTIFACT_NAMESAKES_MAX,
         };
         let mut found = Vec::new();
-        for row in self.store().rows(range).await? {
+        for row in self.ground().store().rows(range).await? {
             let row = read_row(rows::ARTIFACTS, &row.key, &row.value)?;
             found.push(self.as_it_stands(row).await?);
         }
         if found.is_empty()
-            && let Some(upload) = self.uploaded(id).await?
+            && let Some(upload) = self.catalogue().uploaded(id).await?
         {
             found.push(upload.artifact());
         }
@@ -62,7 +63,7 @@ impl Engine {
 
     /// Why an artifact is not there: it never was, or it went with its run.
     pub async fn missing_artifact(&self, id: &ForeignId) -> Error {
-        match self.row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await {
+        match self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await {
             Ok(Some(gone)) if gone.pruned => Error::rejected(
                 Code::ArtifactPruned,
                 format!("artifact {id} went with the beginning of {}, which was pruned", gone.run_id),
@@ -75,7 +76,7 @@ impl Engine {
 
     /// The run that an artifact went with, if it did.
     pub async fn run_of_gone_artifact(&self, id: &ForeignId) -> Result<Option<RunId>, Error> {
-        let gone = self.row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await?;
+        let gone = self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await?;
         Ok(gone.and_then(|gone| gone.run_id.parse().ok()))
     }
 
@@ -95,9 +96,9 @@ impl Engine {
             let message = format!("the bytes of artifact {} were kept here and are lost: {why}", row.id);
             Error::rejected(Code::ArtifactBytesLost, message)
         };
-        match self.store().blob(name).await {
+        match self.ground().store().blob(name).await {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) if was_kept(self.store(), row, name).await? => {
+            Ok(None) if was_kept(self.ground().store(), row, name).await? => {
                 Err(lost(format!("blob {name} is missing")))
             }
             Ok(None) => Err(missing("its run was imported, or its producer kept them elsewhere")),
@@ -131,14 +132,17 @@ impl Engine {
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             let limit = query.limit - listed.items.len();
             let page = ListQuery { after: listed.next.take(), limit, status: None };
-            let page = self.list(space, &prefix, &page, |_: &Indexed| String::new()).await?;
+            let page = self.catalogue().list(space, &prefix, &page, |_: &Indexed| String::new()).await?;
             looked_at += page.items.len();
             (listed.next, listed.has_more) = (page.next, page.has_more);
             listed.name_damaged(page.damaged);
             for (Indexed(id, _), event) in page.items.iter().zip(&page.keys) {
                 let key = format!("{}{event}", rows::within(id));
                 // One that was erased since the list was read is not there any more.
-                let row = self.listed_row::<ArtifactRow>(rows::ARTIFACTS, &key, &mut listed.damaged).await?;
+                let row = self
+                    .catalogue()
+                    .listed_row::<ArtifactRow>(rows::ARTIFACTS, &key, &mut listed.damaged)
+                    .await?;
                 let Some(row) = row else { continue };
                 let row = self.as_it_stands(row).await?;
                 if admits(&row) && filter.takes(&row) {
@@ -162,7 +166,7 @@ impl Engine {
             limit: limits::ARTIFACT_CHANGES_MAX,
         };
         let mut changes: Vec<ArtifactChange> = Vec::new();
-        for change in self.store().rows(range).await? {
+        for change in self.ground().store().rows(range).await? {
             let change: ArtifactChange = read_row(rows::ARTIFACT_CHANGES, &change.key, &change.value)?;
             if change.run_id == row.run_id || self.may_change(&row, &change).await? {
                 changes.push(change);
@@ -177,7 +181,7 @@ impl Engine {
 
     /// Whether a run may tell of what another one made: one of our own, of the same task.
     async fn may_change(&self, row: &ArtifactRow, change: &ArtifactChange) -> Result<bool, Error> {
-        let run: Option<RunRow> = self.row(rows::RUNS, &rows::tenant_key(&change.run_id)).await?;
+        let run: Option<RunRow> = self.catalogue().row(rows::RUNS, &rows::tenant_key(&change.run_id)).await?;
         Ok(run.is_some_and(|run| run.driver == "own" && run.task_id == row.task_id))
     }
 }

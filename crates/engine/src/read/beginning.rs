@@ -5,17 +5,18 @@ use recount_event::{Payload, RunId};
 use recount_log::ReadBound;
 
 use crate::ground::journal;
-use crate::{Engine, Error, limits};
+use crate::read::handle::ReadHandle;
+use crate::{Error, limits};
 
 /// `run.queued` is the first event of a run, or the second where it goes on from another.
 const BEGINNING: usize = 2;
 
-impl Engine {
+impl ReadHandle {
     /// How a run was begun; `None` when that was pruned, or when there is no such run.
     pub async fn queued(&self, run: RunId) -> Result<Option<Queued>, Error> {
         let stream = journal::stream_of(run);
         let bound = ReadBound { count: BEGINNING, bytes: limits::PAGE_BYTES };
-        for record in self.store().read(&stream, 0, bound).await? {
+        for record in self.ground().store().read(&stream, 0, bound).await? {
             let event = journal::decode(&record.bytes, &stream, record.sequence)?;
             if let Payload::RunQueued(queued) = event.payload() {
                 return Ok(Some((**queued).clone()));

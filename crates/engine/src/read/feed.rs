@@ -6,8 +6,9 @@ use recount_log::{Damage, ReadBound};
 
 use crate::catalogue::pruned::pruned_up_to;
 use crate::read::event_filter::FeedFilter;
+use crate::read::handle::ReadHandle;
 use crate::read::runs::next_after;
-use crate::{Engine, Error, Sieve, Subscription, limits};
+use crate::{Error, Sieve, Subscription, limits};
 
 /// A page of the feed. `next` continues it, also when nothing of what was looked at was wanted.
 #[derive(Debug, Clone)]
@@ -19,18 +20,18 @@ pub struct FeedPage {
     pub damage: Option<Damage>,
 }
 
-impl Engine {
+impl ReadHandle {
     /// Stored bytes of all runs' events after a position, and whether there are more.
     pub async fn read_feed(
         &self,
         after: Option<u64>,
         limit: usize,
     ) -> Result<(Vec<(u64, Bytes)>, bool), Error> {
-        let last = self.store().last_position().await?;
+        let last = self.ground().store().last_position().await?;
         let from = next_after(after.or(Some(0)), last + 1, "position")?;
         self.not_below_retention(after).await?;
         let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
-        let found = self.store().read_feed(from, bound).await?;
+        let found = self.ground().store().read_feed(from, bound).await?;
         // Where nothing is left up to the end, there is no more.
         let next = found.last().map_or(last + 1, |found| found.record.position + 1);
         let records = found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect();
@@ -45,15 +46,15 @@ impl Engine {
         limit: usize,
         sieve: Sieve,
     ) -> Result<FeedPage, Error> {
-        let last = self.store().last_position().await?;
+        let last = self.ground().store().last_position().await?;
         let mut from = next_after(after.or(Some(0)), last + 1, "position")?;
         self.not_below_retention(after).await?;
-        let sifter = FeedFilter::new(sieve, self.tools.store.clone());
+        let sifter = FeedFilter::new(sieve, self.ground().store.clone());
         let mut events = Vec::new();
         let mut looked_at = 0;
         while events.len() < limit && looked_at < limits::FEED_SCAN_MAX && from <= last {
             let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
-            let found = match self.store().read_feed(from, bound).await {
+            let found = match self.ground().store().read_feed(from, bound).await {
                 Ok(found) => found,
                 Err(fault) => match fault.damage.as_deref().and_then(|damage| damage.positions.clone()) {
                     // What stands before it is given first.
@@ -81,8 +82,8 @@ impl Engine {
 
     /// Follows all runs from after a position, or from the start.
     pub async fn follow_feed(&self, after: Option<u64>) -> Result<Subscription, Error> {
-        let list = self.tools.publisher.feed();
-        let last = self.store().last_position().await?;
+        let list = self.publisher.feed();
+        let last = self.ground().store().last_position().await?;
         let next = next_after(after.or(Some(0)), last + 1, "position")?;
         self.not_below_retention(after).await?;
         Ok(Subscription::new(self.joined(list, None, next, last + 1)))
@@ -91,22 +92,22 @@ impl Engine {
     /// The same, of what passes a sieve. Such a reader is served from the store.
     pub async fn follow_feed_of(&self, after: Option<u64>, sieve: Sieve) -> Result<Subscription, Error> {
         let subscription = self.follow_feed(after).await?;
-        Ok(subscription.sifted(FeedFilter::new(sieve, self.tools.store.clone())))
+        Ok(subscription.sifted(FeedFilter::new(sieve, self.ground().store.clone())))
     }
 
     /// Where the feed ends now; 0 when nothing has happened yet.
     pub async fn last_position(&self) -> Result<u64, Error> {
-        Ok(self.store().last_position().await?)
+        Ok(self.ground().store().last_position().await?)
     }
 
     /// Refuses a place in the feed behind which events were pruned and before which nothing is left. Events
     /// that were erased are passed over in silence, and pruned ones between others by their marker.
     pub(crate) async fn not_below_retention(&self, after: Option<u64>) -> Result<(), Error> {
         let Some(after) = after.filter(|after| *after > 0) else { return Ok(()) };
-        if after >= pruned_up_to(self.store()).await? {
+        if after >= pruned_up_to(self.ground().store()).await? {
             return Ok(());
         }
-        let first = match self.store().read_feed(1, ReadBound { count: 1, bytes: 1 }).await {
+        let first = match self.ground().store().read_feed(1, ReadBound { count: 1, bytes: 1 }).await {
             Ok(found) => found.first().map(|found| found.record.position),
             // What is damaged was not pruned.
             Err(fault) => match fault.damage.as_ref().and_then(|damage| damage.positions.as_ref()) {

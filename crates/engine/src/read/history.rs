@@ -1,7 +1,7 @@
 //! The history of a session: its runs, one after another, as `recount_run::view::History` tells them.
 //!
 //! Runs of kind `file` are left out, because nobody said anything in them. What was said before the session is no part
-//! of it; see [`Engine::seed`].
+//! of it; see [`ReadHandle::seed`].
 
 use recount_event::family::run::RunKind;
 use recount_event::{Code, Payload, RunId, SessionId};
@@ -9,7 +9,8 @@ use recount_log::{ReadBound, RowRange};
 use recount_run::view::History;
 
 use crate::ground::{journal, rows};
-use crate::{Engine, Error, limits};
+use crate::read::handle::ReadHandle;
+use crate::{Error, limits};
 
 /// What was read so far.
 #[derive(Default)]
@@ -18,7 +19,7 @@ struct Read {
     bytes: usize,
 }
 
-impl Engine {
+impl ReadHandle {
     /// Everything that was said and done in a session, up to now. A session that is too long to be told at once is
     /// refused with `limit_reached`.
     pub async fn history(&self, session: SessionId) -> Result<History, Error> {
@@ -32,7 +33,7 @@ impl Engine {
                 backwards: false,
                 limit: limits::PAGE_EVENTS,
             };
-            let page = self.store().rows(range).await?;
+            let page = self.ground().store().rows(range).await?;
             let Some(last) = page.last() else { return Ok(history) };
             after = Some(last.key.clone());
             for row in &page {
@@ -56,8 +57,8 @@ impl Engine {
         let mut next = 0;
         loop {
             let page = {
-                let _permit = self.tools.publisher.reads().acquire().await;
-                self.store().read(&stream, next, bound).await?
+                let _permit = self.publisher.reads().acquire().await;
+                self.ground().store().read(&stream, next, bound).await?
             };
             let Some(last) = page.last() else { return Ok(()) };
             next = last.sequence + 1;

@@ -5,7 +5,8 @@ use recount_log::{ReadBound, RowRange};
 use recount_run::view::{Message, message};
 
 use crate::ground::{journal, rows};
-use crate::{Engine, Error, limits};
+use crate::read::handle::ReadHandle;
+use crate::{Error, limits};
 
 /// Something that was said or done, and where.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +26,7 @@ pub struct Messages {
     pub has_more: bool,
 }
 
-impl Engine {
+impl ReadHandle {
     /// What was said and done in the runs of a session, oldest first. Looks at a bounded number of events, so that a
     /// page may be short, or empty, although there are more.
     pub async fn messages(
@@ -38,7 +39,7 @@ impl Engine {
         let mut looked_at = 0;
         let prefix = rows::session_runs_prefix(session);
         if let Some((run, sequence)) = after {
-            if self.store().row(rows::SESSION_RUNS, &format!("{prefix}{run}")).await?.is_none() {
+            if self.ground().store().row(rows::SESSION_RUNS, &format!("{prefix}{run}")).await?.is_none() {
                 let foreign = format!("the cursor names {run}, which is no run of {session}");
                 return Err(Error::rejected(Code::CursorForeign, foreign));
             }
@@ -52,7 +53,7 @@ impl Engine {
                 backwards: false,
                 limit: 1,
             };
-            let Some(row) = self.store().rows(range).await?.pop() else {
+            let Some(row) = self.ground().store().rows(range).await?.pop() else {
                 page.has_more = false;
                 break;
             };
@@ -78,7 +79,7 @@ impl Engine {
         let stream = journal::stream_of(run);
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
         while *looked_at < limits::MESSAGES_SCAN_MAX {
-            let records = self.store().read(&stream, from, bound).await?;
+            let records = self.ground().store().read(&stream, from, bound).await?;
             if records.is_empty() {
                 return Ok(());
             }

@@ -8,12 +8,13 @@ use recount_log::{ReadBound, RowRange};
 use crate::catalogue::prompt_rows::PromptRow;
 use crate::catalogue::table::read_row;
 use crate::ground::{journal, rows};
-use crate::{ApprovalRow, ClarificationRow, Engine, Error, HandoffRow, ListQuery, Listed, limits};
+use crate::read::handle::ReadHandle;
+use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, ListQuery, Listed, limits};
 
-impl Engine {
+impl ReadHandle {
     /// A request for permission.
     pub async fn approval(&self, approval: &ForeignId) -> Result<Option<ApprovalRow>, Error> {
-        self.row(rows::APPROVALS, &rows::tenant_key(approval)).await
+        self.catalogue().row(rows::APPROVALS, &rows::tenant_key(approval)).await
     }
 
     /// A question.
@@ -47,7 +48,7 @@ impl Engine {
         let run: RunId = handoff.run_id.parse().map_err(|_| unread())?;
         let stream = journal::stream_of(run);
         let bound = ReadBound { count: 1, bytes: 1 };
-        let found = self.store().read(&stream, handoff.sequence, bound).await?;
+        let found = self.ground().store().read(&stream, handoff.sequence, bound).await?;
         // It may have been pruned since the row was read: then what follows comes, or nothing.
         let Some(record) = found.first().filter(|record| record.sequence == handoff.sequence) else {
             return Ok(None);
@@ -70,7 +71,7 @@ impl Engine {
             limit: limits::PROMPT_NAMESAKES_MAX,
         };
         let mut last = None;
-        for row in self.store().rows(range).await? {
+        for row in self.ground().store().rows(range).await? {
             let row: T = read_row(space, &row.key, &row.value)?;
             if row.status() == "pending" {
                 return Ok(Some(row));
@@ -90,14 +91,15 @@ impl Engine {
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             let limit = query.limit - listed.items.len();
             let ids = ListQuery { after: listed.next.take(), limit, status: None };
-            let ids = self.list(space, &rows::tenant_key(""), &ids, |_: &String| String::new()).await?;
+            let ids =
+                self.catalogue().list(space, &rows::tenant_key(""), &ids, |_: &String| String::new()).await?;
             looked_at += ids.items.len();
             (listed.next, listed.has_more) = (ids.next, ids.has_more);
             listed.name_damaged(ids.damaged);
             for (id, asked) in ids.items.iter().zip(&ids.keys) {
                 // One that was settled since the list was read has another status by now.
                 let key = rows::prompt_key(T::KIND, id, asked);
-                let row = self.listed_row::<T>(spaces.each, &key, &mut listed.damaged).await?;
+                let row = self.catalogue().listed_row::<T>(spaces.each, &key, &mut listed.damaged).await?;
                 let wanted = |row: &T| query.status.as_ref().is_none_or(|status| *status == row.status());
                 listed.items.extend(row.filter(wanted));
             }

@@ -8,9 +8,10 @@ use recount_log::{End, ReadBound, StreamKey, Tail};
 
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
+use crate::read::handle::ReadHandle;
 use crate::read::join::Join;
 use crate::read::live::List;
-use crate::{Engine, Error, Events, Subscription, limits};
+use crate::{Error, Events, Subscription, limits};
 
 /// What a run's bytes add up to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub struct Digest {
     pub start: String,
 }
 
-impl Engine {
+impl ReadHandle {
     /// Stored bytes of a run's events after a sequence, and whether there are more. Where the first of them is
     /// not the one after it, those between were pruned.
     pub async fn read_run(
@@ -35,7 +36,7 @@ impl Engine {
         let tail = self.end_of(run).await?;
         let from = next_after(after, tail.next_sequence, "sequence")?;
         let bound = ReadBound { count: limit, bytes: limits::PAGE_BYTES.max(limit * 512) };
-        let found = self.store().read(&stream, from, bound).await?;
+        let found = self.ground().store().read(&stream, from, bound).await?;
         if found.is_empty() && from < tail.next_sequence {
             // It was erased in the meantime, or something is very wrong.
             self.end_of(run).await?;
@@ -54,7 +55,7 @@ impl Engine {
     /// The same as events, for those who make something of them. What was pruned of a run is passed over.
     pub async fn follow_events(&self, run: RunId, after: Option<u64>) -> Result<Events, Error> {
         let stream = journal::stream_of(run);
-        let list = self.tools.publisher.run(&stream);
+        let list = self.publisher.run(&stream);
         let next = after.map_or(0, |after| after.saturating_add(1));
         let join = match list.holds(next) {
             // What is there was committed since there is a list, and so the list is told of everything behind it, an
@@ -70,8 +71,8 @@ impl Engine {
         let stream = journal::stream_of(run);
         // First the list, then whether the run has ended, then where its stream ends: see [`Join`]. An
         // ending that is known of then lies before that place, told to the list already or not.
-        let list = self.tools.publisher.run(&stream);
-        let has_ended = self.run(run).await?.is_some_and(|row| row.has_ended());
+        let list = self.publisher.run(&stream);
+        let has_ended = self.catalogue().run(run).await?.is_some_and(|row| row.has_ended());
         let tail = self.end_of(run).await?;
         let next = next_after(after, tail.next_sequence, "sequence")?;
         if has_ended {
@@ -87,12 +88,12 @@ impl Engine {
         next: u64,
         watermark: u64,
     ) -> Join {
-        Join::new(self.tools.store.clone(), self.tools.publisher.clone(), list, stream, next, watermark)
+        Join::new(self.ground().store.clone(), self.publisher.clone(), list, stream, next, watermark)
     }
 
     /// Where a run ends, if it exists: the sequence its next event will get.
     pub async fn tail(&self, run: RunId) -> Result<Option<u64>, Error> {
-        let tail = self.store().end(&journal::stream_of(run)).await?;
+        let tail = self.ground().store().end(&journal::stream_of(run)).await?;
         Ok(tail.map(|tail| tail.next_sequence))
     }
 
@@ -108,7 +109,7 @@ impl Engine {
 
     /// Where a run that is there begins and ends.
     async fn end_of(&self, run: RunId) -> Result<End, Error> {
-        match self.store().end(&journal::stream_of(run)).await? {
+        match self.ground().store().end(&journal::stream_of(run)).await? {
             None => Err(run_not_found(run)),
             Some(end) if end.erased => Err(run_erased(run)),
             Some(end) => Ok(end),
@@ -117,7 +118,7 @@ impl Engine {
 
     /// The same, with what its events add up to.
     async fn tail_of(&self, run: RunId) -> Result<Tail, Error> {
-        match self.store().tail(&journal::stream_of(run)).await? {
+        match self.ground().store().tail(&journal::stream_of(run)).await? {
             None => Err(run_not_found(run)),
             Some(tail) if tail.erased => Err(run_erased(run)),
             Some(tail) => Ok(tail),

@@ -1,11 +1,12 @@
 //! How a session stands: what its latest run does, and what all of them have used.
 //!
 //! The row of a run that goes on from another counts what was used before it, too; here each run counts for what it
-//! has used itself. Look at [`Engine::session_standing`].
+//! has used itself. Look at [`ReadHandle::session_standing`].
 
 use recount_event::SessionId;
 
-use crate::{Engine, Error, ListQuery, RunRow, limits};
+use crate::read::handle::ReadHandle;
+use crate::{Error, ListQuery, RunRow, limits};
 
 /// See the file's head.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,11 +31,11 @@ impl SessionStanding {
     }
 }
 
-impl Engine {
+impl ReadHandle {
     /// Adds up the runs of a session, the latest first, up to a bound.
     pub async fn session_standing(&self, session: SessionId) -> Result<SessionStanding, Error> {
         let query = ListQuery { limit: limits::STANDING_RUNS_MAX, ..ListQuery::default() };
-        let runs = self.list_session_runs(session, &query).await?.items;
+        let runs = self.catalogue().list_session_runs(session, &query).await?.items;
         let mut standing = SessionStanding { runs: runs.len() as u64, ..SessionStanding::default() };
         for run in &runs {
             let [input, output, cost] = self.used_before(run).await?;

@@ -11,15 +11,16 @@ use recount_world::Kind;
 
 use crate::catalogue::runs::own_open;
 use crate::work::admission::PerformerAdmission;
+use crate::work::handle::WorkHandle;
 use crate::write::owed_runs::{Lost, Next, Start};
-use crate::{Desk, Engine, Error, Left, Performer, limits};
+use crate::{Desk, Error, Left, Performer, limits};
 
 /// What waiting for a place is called in `run.throttled`.
 const THROTTLED: &str = "runs_at_once";
 
 /// What is left to do when a worker ends, in whatever way.
 struct Leave {
-    engine: Engine,
+    work: WorkHandle,
     run: RunId,
     seen: Option<u64>,
 }
@@ -27,22 +28,22 @@ struct Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         let run = self.run;
-        if !self.engine.tools.dispatch.left(run, self.seen) {
+        if !self.work.write().room.dispatch.left(run, self.seen) {
             return;
         }
-        let engine = self.engine.clone();
-        let tasks = engine.tools.world.tasks.clone();
+        let work = self.work.clone();
+        let tasks = work.ground().world.tasks.clone();
         tasks.spawn(Kind::Effect, move |mut shutdown| async move {
             tokio::select! {
                 biased;
                 () = shutdown.requested() => {}
                 () = tokio::time::sleep(limits::WORKER_RETRY) => {
-                    match engine.run(run).await {
-                        Ok(Some(row)) if !row.has_ended() => engine.tools.dispatch.again(run),
-                        Ok(_) => engine.tools.dispatch.forget(run),
+                    match work.catalogue().run(run).await {
+                        Ok(Some(row)) if !row.has_ended() => work.write().room.dispatch.again(run),
+                        Ok(_) => work.write().room.dispatch.forget(run),
                         Err(error) => {
                             tracing::warn!(%run, %error, "a run whose worker was lost cannot be looked at");
-                            engine.tools.dispatch.again(run);
+                            work.write().room.dispatch.again(run);
                         }
                     }
                 }
@@ -51,18 +52,18 @@ impl Drop for Leave {
     }
 }
 
-impl Engine {
+impl WorkHandle {
     /// From now on what our own runs are owed is done, by at most `at_once` workers at a time. Runs of before that
     /// are owed something go on; whoever worked at them is gone, because the store has one owner.
     pub async fn employ(&self, performer: Arc<dyn Performer>, at_once: usize) -> Result<(), Error> {
-        self.tools.dispatch.open(at_once.max(1));
+        self.write().room.dispatch.open(at_once.max(1));
         self.attach_idle_performer(performer.clone())?;
-        let engine = self.clone();
-        self.tools.world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+        let work = self.clone();
+        self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
             tokio::select! {
                 biased;
                 () = shutdown.requested() => {}
-                () = serve(&engine, &performer) => {}
+                () = serve(&work, &performer) => {}
             }
         });
         self.find_unfinished().await
@@ -72,26 +73,29 @@ impl Engine {
     /// stay as they are.
     pub fn attach_idle_performer(&self, performer: Arc<dyn Performer>) -> Result<(), Error> {
         let admission = Box::new(PerformerAdmission(performer.clone()));
-        let is_first = self.tools.admission.set(admission).is_ok() && self.performer.set(performer).is_ok();
+        let is_first =
+            self.write().room.admission.set(admission).is_ok() && self.attached.set(performer).is_ok();
         if is_first { Ok(()) } else { Err(Error::bug("an engine has one performer")) }
     }
 
     /// Whether anybody does what our own runs are owed.
     pub fn has_performer(&self) -> bool {
-        self.performer.get().is_some()
+        self.performer().is_some()
     }
 
     /// Gives what is owed to runs of our own that have not ended to whoever works here.
     async fn find_unfinished(&self) -> Result<(), Error> {
         let mut after = None;
-        while let Some(page) = own_open(self.store(), &mut after).await? {
+        while let Some(page) = own_open(self.ground().store(), &mut after).await? {
             for run in page {
                 let stream = crate::ground::journal::stream_of(run);
-                let Some(state) = crate::ground::journal::replay(self.store(), &stream, |_| {}).await? else {
+                let Some(state) =
+                    crate::ground::journal::replay(self.ground().store(), &stream, |_| {}).await?
+                else {
                     continue;
                 };
                 let owes = !outstanding(&state).work.is_empty();
-                self.tools.dispatch.owed(run, state.next_sequence(), owes);
+                self.write().room.dispatch.owed(run, state.next_sequence(), owes);
             }
         }
         Ok(())
@@ -99,8 +103,8 @@ impl Engine {
 }
 
 /// Gives runs that are owed something to workers.
-async fn serve(engine: &Engine, performer: &Arc<dyn Performer>) {
-    let dispatch = &engine.tools.dispatch;
+async fn serve(work: &WorkHandle, performer: &Arc<dyn Performer>) {
+    let dispatch = &work.write().room.dispatch;
     let mut told = HashSet::new();
     let mut serial = 0_u64;
     loop {
@@ -108,10 +112,10 @@ async fn serve(engine: &Engine, performer: &Arc<dyn Performer>) {
         match dispatch.next(&mut told) {
             Next::Start(start) => {
                 serial += 1;
-                work(engine, performer, start, serial);
+                start_worker(work, performer, start, serial);
             }
             Next::Full(late) => {
-                throttle(engine, late);
+                throttle(work, late);
                 changed.await;
             }
             Next::Nothing => changed.await,
@@ -120,13 +124,13 @@ async fn serve(engine: &Engine, performer: &Arc<dyn Performer>) {
 }
 
 /// Says in the log of each that it waits for a place.
-fn throttle(engine: &Engine, late: Vec<(u64, RunId)>) {
+fn throttle(work: &WorkHandle, late: Vec<(u64, RunId)>) {
     for (place, run) in late {
-        let engine = engine.clone();
-        let tasks = engine.tools.world.tasks.clone();
+        let work = work.clone();
+        let tasks = work.ground().world.tasks.clone();
         tasks.spawn(Kind::Effect, move |_| async move {
             let throttled = Payload::RunThrottled(Box::new(Throttled::new(THROTTLED.to_owned(), place)));
-            let told = engine.submit(run, Command::Progress { drafts: vec![throttled.into()] }).await;
+            let told = work.write().submit(run, Command::Progress { drafts: vec![throttled.into()] }).await;
             if let Err(error) = told {
                 tracing::debug!(%run, %error, "a run that waits for a place could not be told so");
             }
@@ -135,31 +139,31 @@ fn throttle(engine: &Engine, late: Vec<(u64, RunId)>) {
 }
 
 /// Starts a worker.
-fn work(engine: &Engine, performer: &Arc<dyn Performer>, start: Start, serial: u64) {
-    let (engine, performer) = (engine.clone(), performer.clone());
-    let tasks = engine.tools.world.tasks.clone();
+fn start_worker(work: &WorkHandle, performer: &Arc<dyn Performer>, start: Start, serial: u64) {
+    let (work, performer) = (work.clone(), performer.clone());
+    let tasks = work.ground().world.tasks.clone();
     tasks.spawn(Kind::Effect, move |mut shutdown| async move {
         let run = start.run;
-        let mut leave = Leave { engine: engine.clone(), run, seen: None };
+        let mut leave = Leave { work: work.clone(), run, seen: None };
         let worker_id = format!("local-{serial}-{}", start.place);
         tokio::select! {
             biased;
             // Whoever starts next takes over: going down is the same as dying.
             () = shutdown.requested() => leave.seen = Some(u64::MAX),
-            seen = at_work(&engine, &*performer, &start, worker_id) => leave.seen = seen,
+            seen = at_work(&work, &*performer, &start, worker_id) => leave.seen = seen,
         }
     });
 }
 
 /// Answers up to where the worker saw the run, or `None` when it could not go on.
 async fn at_work(
-    engine: &Engine,
+    work: &WorkHandle,
     performer: &dyn Performer,
     start: &Start,
     worker_id: String,
 ) -> Option<u64> {
     let run = start.run;
-    let mut desk = match Desk::open(engine.clone(), run, worker_id).await {
+    let mut desk = match Desk::open(work.write().clone(), run, worker_id).await {
         Ok(desk) => desk,
         Err(Error::Rejected(gone)) => {
             tracing::debug!(%run, %gone, "a run that was owed something is not there");

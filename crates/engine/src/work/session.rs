@@ -19,11 +19,11 @@ use crate::write::commit::StartOutcome;
 use crate::write::new_runs::WorkerStart;
 use crate::write::redaction::Redaction;
 use crate::write::request::Report;
-use crate::{Engine, Error, limits};
+use crate::{CatalogueHandle, Error, ReadHandle, WriteHandle, limits};
 
 /// See the file's head.
 pub struct Desk {
-    engine: Engine,
+    write: WriteHandle,
     run: RunId,
     worker_id: String,
     state: State,
@@ -57,12 +57,12 @@ pub enum Left {
 
 impl Desk {
     /// Sits down at a run as the log has it.
-    pub(crate) async fn open(engine: Engine, run: RunId, worker_id: String) -> Result<Desk, Error> {
+    pub(crate) async fn open(write: WriteHandle, run: RunId, worker_id: String) -> Result<Desk, Error> {
         if let Some(WorkerStart { state, redaction, list, previous, events, fate }) =
-            engine.tools.fresh.take_seat(run)
+            write.room.fresh.take_seat(run)
         {
             let mut desk =
-                Desk { engine, run, worker_id, state, list, previous, beginning: events, fate, redaction };
+                Desk { write, run, worker_id, state, list, previous, beginning: events, fate, redaction };
             // The list has heard of everything since before the run began.
             if desk.list.known_next() > desk.state.next_sequence() {
                 desk.read_on(u64::MAX, &mut Vec::new()).await?;
@@ -70,18 +70,18 @@ impl Desk {
             return Ok(desk);
         }
         let stream = journal::stream_of(run);
-        let list = engine.tools.publisher.run(&stream);
-        let state = journal::replay(engine.store(), &stream, |_| {}).await?;
+        let list = write.read().publisher.run(&stream);
+        let state = journal::replay(write.ground().store(), &stream, |_| {}).await?;
         let state = state.ok_or_else(|| crate::ground::error::run_not_found(run))?;
         if state.is_ended() {
             list.mark_ended(state.next_sequence());
         }
         let redaction = match state.session_id() {
-            Some(session) => engine.tools.redaction_in(session).await?,
-            None => engine.tools.redaction.clone(),
+            Some(session) => write.room.redaction_in(session).await?,
+            None => write.room.redaction.clone(),
         };
         let (previous, beginning, fate) = (None, None, None);
-        Ok(Desk { engine, run, worker_id, state, list, previous, beginning, fate, redaction })
+        Ok(Desk { write, run, worker_id, state, list, previous, beginning, fate, redaction })
     }
 
     /// The run of ours that began before this one in its session, where that is remembered.
@@ -102,12 +102,20 @@ impl Desk {
         &self.state
     }
 
-    pub fn engine(&self) -> &Engine {
-        &self.engine
+    pub fn catalogue(&self) -> &CatalogueHandle {
+        self.write.catalogue()
+    }
+
+    pub fn read(&self) -> &ReadHandle {
+        self.write.read()
+    }
+
+    pub fn write(&self) -> &WriteHandle {
+        &self.write
     }
 
     pub fn world(&self) -> &World {
-        self.engine.world()
+        &self.write.ground().world
     }
 
     /// What is masked in the run, for what is put into words before it is reported.
@@ -140,7 +148,7 @@ impl Desk {
         }
         let next = self.state.next_sequence();
         let stream = journal::stream_of(self.run);
-        journal::replay(self.engine.store(), &stream, |event| {
+        journal::replay(self.write.ground().store(), &stream, |event| {
             if event.sequence < next {
                 each(event);
             }
@@ -156,7 +164,7 @@ impl Desk {
             return Err(Left::Ended);
         }
         let claim = self.state.claim();
-        let reported = self.engine.writers.ask(self.run, Report { claim, drafts }).await;
+        let reported = self.write.writers.ask(self.run, Report { claim, drafts }).await;
         match reported {
             Ok(events) => {
                 self.fate = None;
@@ -175,14 +183,14 @@ impl Desk {
         let lease_until_ms = Some(self.lease_until_ms());
         let worker_id = self.worker_id.clone();
         let command = Command::TakeOver { worker_id, lease_until_ms, reason: reason.to_owned() };
-        self.engine.submit(self.run, command).await?;
+        self.write.submit(self.run, command).await?;
         self.catch_up().await.map(drop)
     }
 
     /// Ends a run that cannot go on, and closes what is open in it.
     pub async fn fail(&mut self, code: &str, message: String, retriable: bool) -> Result<(), Left> {
         let command = Command::Fail { code: code.to_owned(), message, retriable };
-        if let Err(error) = self.engine.submit(self.run, command).await {
+        if let Err(error) = self.write.submit(self.run, command).await {
             return Err(self.why_not(error).await);
         }
         self.catch_up().await.map(drop)
@@ -190,7 +198,7 @@ impl Desk {
 
     /// A name that nothing has yet, with this prefix.
     pub fn mint(&self, prefix: &str) -> ForeignId {
-        ForeignId::minted(prefix, self.engine.mint(self.engine.stamp()))
+        ForeignId::minted(prefix, self.write.ground().mint(self.write.ground().stamp()))
     }
 
     /// Until when a claim made now is good without being renewed.
@@ -231,7 +239,7 @@ impl Desk {
         let stream = journal::stream_of(self.run);
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
         while self.state.next_sequence() < end {
-            let page = self.engine.store().read(&stream, self.state.next_sequence(), bound).await;
+            let page = self.write.ground().store().read(&stream, self.state.next_sequence(), bound).await;
             let page = page?;
             if page.is_empty() {
                 break;

@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use crate::write::deadlines::{Deadlines, First, millis};
 use crate::write::request::Tick;
 use crate::write::writers::Writers;
-use crate::{Error, limits};
+use crate::{Error, WriteHandle, limits};
 
 /// Starts the service.
-pub(crate) fn start(timers: &Arc<Deadlines>, world: &World, writers: &Arc<Writers>) {
-    let (timers, writers, clock) = (timers.clone(), writers.clone(), world.clone());
-    world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
+pub(crate) fn start(write: &WriteHandle) {
+    let (timers, writers) = (write.room.timers.clone(), write.writers.clone());
+    let clock = write.ground().world.clone();
+    write.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
         tokio::select! {
             biased;
             () = shutdown.requested() => {}

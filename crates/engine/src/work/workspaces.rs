@@ -1,13 +1,14 @@
 //! The copies that our own runs work in, asked about by run: what changed, and bringing it back.
 //!
-//! Look at [`Engine::apply_changes`]. Where copies are is the performer's to know.
+//! Look at [`WorkHandle::apply_changes`]. Where copies are is the performer's to know.
 
 use std::path::{Path, PathBuf};
 
 use recount_event::family::run::Driver;
 use recount_event::{Code, RunId, SessionId, TaskId};
 
-use crate::{ApplyTo, Engine, Error, Narrowing, NewRun, RunRow, WorkspaceChanges, WorkspaceOf};
+use crate::work::handle::WorkHandle;
+use crate::{ApplyTo, Error, Narrowing, NewRun, RunRow, WorkspaceChanges, WorkspaceOf};
 
 /// A run that has not ended and works in a folder.
 enum Active {
@@ -41,12 +42,12 @@ impl Active {
     }
 }
 
-impl Engine {
+impl WorkHandle {
     /// What a run changed in the copy that it worked in, with what runs before and after it changed there. A run that is at
     /// work is named only where it lies `within`.
     pub async fn workspace_changes(&self, run: RunId, within: &Narrowing) -> Result<WorkspaceChanges, Error> {
         let (row, copy) = self.copy_of(run).await?;
-        let Some(performer) = self.performer.get() else { return Err(nobody()) };
+        let Some(performer) = self.performer() else { return Err(nobody()) };
         let mut changes = performer.changes(copy).await.map(|changes| self.masked(changes))?;
         let folders = [PathBuf::from(&changes.path), PathBuf::from(&changes.source)];
         let active = match self.works_in_copy_of(run, &row, within).await? {
@@ -66,7 +67,7 @@ impl Engine {
         within: &Narrowing,
     ) -> Result<WorkspaceChanges, Error> {
         let (row, copy) = self.copy_of(run).await?;
-        let Some(performer) = self.performer.get() else { return Err(nobody()) };
+        let Some(performer) = self.performer() else { return Err(nobody()) };
         if let Some(active) = self.works_in_copy_of(run, &row, within).await? {
             return Err(active.refusal());
         }
@@ -80,7 +81,9 @@ impl Engine {
     }
 
     async fn copy_of(&self, run: RunId) -> Result<(RunRow, WorkspaceOf), Error> {
-        let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
+        let Some(row) = self.catalogue().run(run).await? else {
+            return Err(self.catalogue().missing_run(run).await);
+        };
         let Some(path) = row.workspace_path.clone() else {
             let message = format!("{run} worked in no folder of this server");
             return Err(Error::rejected(Code::WorkspaceRefused, message));
@@ -100,17 +103,18 @@ impl Engine {
             return Ok(Some(Active::Named(run, None)));
         }
         let mut active = match task_of(row) {
-            Some(task) => self.active_run(task).await?,
+            Some(task) => self.catalogue().active_run(task).await?,
             None => None,
         };
         if active.is_none()
             && let Some(session) = session_of(row)
         {
-            active = self.active_run(session).await?;
+            active = self.catalogue().active_run(session).await?;
         }
         let Some(active) = active else { return Ok(None) };
         // Of the same session it may be of another task.
-        let is_known = within.is_none() || self.run(active).await?.is_some_and(|row| lies(&row, within));
+        let is_known =
+            within.is_none() || self.catalogue().run(active).await?.is_some_and(|row| lies(&row, within));
         Ok(Some(if is_known { Active::Named(active, None) } else { Active::Hidden }))
     }
 
@@ -118,7 +122,7 @@ impl Engine {
     /// comes before others.
     async fn works_in(&self, folders: &[PathBuf], within: &Narrowing) -> Result<Option<Active>, Error> {
         let mut hidden = None;
-        for row in self.unfinished().await? {
+        for row in self.catalogue().unfinished().await? {
             let Some(path) = &row.workspace_path else { continue };
             let at = Path::new(path);
             if !folders.iter().any(|folder| at.starts_with(folder) || folder.starts_with(at)) {
@@ -144,7 +148,7 @@ impl Engine {
 
     /// Without what is secret: this is shown to readers.
     fn masked(&self, mut changes: WorkspaceChanges) -> WorkspaceChanges {
-        changes.diff = self.redactor().text(&changes.diff).into_owned();
+        changes.diff = self.write().redactor().text(&changes.diff).into_owned();
         changes
     }
 }
@@ -165,11 +169,11 @@ fn nobody() -> Error {
     Error::rejected(Code::KindUnavailable, "nobody at this server does runs, so there are no copies")
 }
 
-impl Engine {
+impl WorkHandle {
     /// Refuses a run whose workspace may not be worked on, whatever else could be refused of it: that is left to the moment
     /// when it is asked for. Nothing is written.
     pub fn check_workspace(&self, mut new: NewRun) -> Result<(), Error> {
-        match self.performer.get() {
+        match self.performer() {
             Some(performer) if new.queued.driver == Driver::Own => Ok(performer.accept_workspace(&mut new)?),
             _ => Ok(()),
         }

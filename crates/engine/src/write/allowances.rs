@@ -3,7 +3,7 @@
 //! One is made by the append that resolves its approval and goes when it is taken back, or with the run that it was
 //! given in, whose words it holds. It is found by a keyed digest of everything that the person said yes to, so
 //! another call, or the same call under other conditions, never matches. This knows neither tools nor policies: who
-//! judges a call asks [`Engine::allowed`]. See `docs/decisions/0043`.
+//! judges a call asks [`WriteHandle::allowed`]. See `docs/decisions/0043`.
 
 use recount_event::family::approval::{AllowanceScope, Requested};
 use recount_event::{Code, Event, ForeignId, Payload, RunId, time};
@@ -14,11 +14,12 @@ use crate::catalogue::allowances::{found_at, gone, held, held_key, named, owner,
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
+use crate::write::handle::WriteHandle;
+use crate::write::room::WriteRoom;
 use crate::write::run_writer::Writer;
-use crate::write::tools::Tools;
-use crate::{AllowanceRow, Engine, Error, limits};
+use crate::{AllowanceRow, Error, limits};
 
-impl Tools {
+impl WriteRoom {
     /// The rows of the allowances that these events make, for the append that holds them. `before` is the run without
     /// them; `pending` are the rows that the same append already has.
     pub(crate) async fn allowances_made(
@@ -71,9 +72,9 @@ impl Tools {
                 pending.retain(|put| *put.key != *named && *put.key != *of_run);
             }
             guard = put.guard;
-        } else if let Some((other, version)) = held(&*self.store, &row.held).await? {
+        } else if let Some((other, version)) = held(self.ground.store(), &row.held).await? {
             guard = Guard::Version(version);
-            if let Some(other) = named(&*self.store, &other).await? {
+            if let Some(other) = named(self.ground.store(), &other).await? {
                 pending.extend(gone(&other, None));
             }
         }
@@ -111,20 +112,20 @@ fn row_of(
     }
 }
 
-impl Engine {
+impl WriteHandle {
     /// By what a call is known again: everything that a person says yes to. Keyed with a key that lies outside of the
     /// store, so that nobody learns from it what was masked.
     pub fn allowance_digest(&self, parts: &[&str]) -> String {
-        self.tools.seal.digest(&self.tools.world, parts)
+        self.room.seal.digest(&self.ground().world, parts)
     }
 
     /// Takes an allowance back: from here on calls like it are asked about again. Answers what it was.
     pub async fn take_back(&self, id: &ForeignId) -> Result<AllowanceRow, Error> {
         let missing = || Error::rejected(Code::AllowanceNotFound, format!("there is no allowance {id}"));
         for _ in 0..limits::TAKE_BACK_TRIES {
-            let row = self.allowance(id).await?.ok_or_else(missing)?;
-            let rows = gone(&row, found_at(self.store(), &row).await?);
-            match self.store().append(taking_away(rows)).await {
+            let row = self.catalogue().allowance(id).await?.ok_or_else(missing)?;
+            let rows = gone(&row, found_at(self.ground().store(), &row).await?);
+            match self.ground().store().append(taking_away(rows)).await {
                 Ok(_) => return Ok(row),
                 // The same call was allowed once more at this moment.
                 Err(AppendError::GuardFailed { .. }) => {}

@@ -1,6 +1,5 @@
 //! Keeping the bytes of artifacts, with the run that made them or before there is one. It must not know what they mean.
 
-pub(crate) mod blobs;
 pub(crate) mod keep;
 pub(crate) mod uploads;
 

@@ -6,7 +6,8 @@ use recount_event::family::run::{Driver, Queued, ResumedFromEvent};
 use recount_event::{Code, RunId, SessionId, TaskId};
 use serde_json::Error as Unreadable;
 
-use crate::{Engine, Error, NewRun, Order};
+use crate::write::handle::WriteHandle;
+use crate::{Error, NewRun, Order};
 
 /// A run of ours that has ended.
 #[derive(Debug, Clone)]
@@ -29,10 +30,12 @@ struct Spent {
     is_warned: bool,
 }
 
-impl Engine {
+impl WriteHandle {
     /// A run of ours that has ended and is there from its beginning; refused is any other.
     pub async fn past(&self, run: RunId) -> Result<Past, Error> {
-        let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
+        let Some(row) = self.catalogue().run(run).await? else {
+            return Err(self.catalogue().missing_run(run).await);
+        };
         if row.driver != Driver::Own.as_str() {
             let whose = format!("{run} is of kind {}: who drives it makes it again", row.kind);
             return Err(Error::rejected(Code::OrderRefused, whose));
@@ -41,11 +44,11 @@ impl Engine {
             let goes_on = format!("{run} is {}; wait for its end, or cancel it", row.status);
             return Err(Error::rejected(Code::RunActive, goes_on));
         }
-        let Some(queued) = self.queued(run).await? else {
+        let Some(queued) = self.read().queued(run).await? else {
             let pruned = format!("the beginning of {run} was pruned, and what it was to do with it");
             return Err(Error::rejected(Code::OrderRefused, pruned));
         };
-        let events = self.tail(run).await?.unwrap_or(0);
+        let events = self.read().tail(run).await?.unwrap_or(0);
         let spent = Spent {
             cost_micros_usd: row.cost_micros_usd,
             input_tokens: row.input_tokens,

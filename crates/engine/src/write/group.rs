@@ -8,13 +8,13 @@ use recount_event::family::run::Driver;
 use recount_log::RowPut;
 use recount_run::Command;
 
-use crate::write::artifacts::{blobs, uploads};
 use crate::write::commit::Commit;
 use crate::write::ingest;
 use crate::write::ingest::{Landing, Standing};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::request::{Ingest, Job, ReplyTo, Report, Request, Submit, Tick};
 use crate::write::run_writer::Writer;
+use crate::write::{artifact_uses, blobs};
 use crate::{Error, Failure, Receipt, limits};
 
 /// An append in the making.
@@ -84,9 +84,9 @@ impl Writer {
         commit.rows.extend(loaded.fold.rows(&loaded.state));
         commit.rows.append(&mut loaded.allowances);
         let named = blobs::named(&commit.rows);
-        match self.tools.commit(commit).await {
+        match self.room.commit(commit).await {
             Ok(landed) => {
-                self.tools.blobs.named(Some(self.run), named);
+                self.room.blobs.named(Some(self.run), named);
                 self.settle(loaded, had_ended, looked);
                 for waiting in waiting {
                     self.answer(waiting, landed.of(self.run)).await;
@@ -95,7 +95,7 @@ impl Writer {
             Err(failed) => {
                 if driver != Driver::Own {
                     // They were held for this append alone; a run of our own tries again with what it keeps.
-                    self.tools.blobs.named(Some(self.run), named);
+                    self.room.blobs.named(Some(self.run), named);
                 }
                 let mut error = failed.meaning(self.run).into_error();
                 // A guard can only fail here when two runs took the same id in the same moment, and a size
@@ -176,7 +176,7 @@ impl Writer {
         Ingest { triple, mut drafts }: Ingest,
     ) -> Result<Placed, Error> {
         let said = ingest::Said::by(&drafts);
-        let standing = loaded.producers.judge(&*self.tools.store, self.run, &triple, &said).await?;
+        let standing = loaded.producers.judge(self.room.ground.store(), self.run, &triple, &said).await?;
         if let Standing::Repeated(landing) = standing {
             return Ok(Placed::Earlier(landing.first, landing.last));
         }
@@ -199,7 +199,7 @@ impl Writer {
     async fn used(&self, driver: Driver, events: &[Event]) -> Vec<RowPut> {
         let mut changes = Vec::new();
         for event in events {
-            match uploads::used(&*self.tools.store, &self.tools.blobs, driver, event).await {
+            match artifact_uses::used(self.room.ground.store(), &self.room.blobs, driver, event).await {
                 Ok(rows) => changes.extend(rows),
                 Err(error) => {
                     tracing::warn!(run = %self.run, %error, "what was sent in still counts as waiting")

@@ -6,15 +6,14 @@
 //! of headers: an answer is what the face gives it to keep.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recount_log::{Append, Guard, RowPut, RowRange};
+use recount_log::{Guard, RowPut};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::prompt_rows::PromptRow;
 use crate::ground::rows;
-use crate::ground::rows::taking_away;
-use crate::{ApprovalRow, ClarificationRow, Engine, Error, HandoffRow, RunRow, limits};
+use crate::{ApprovalRow, ClarificationRow, HandoffRow, RunRow, limits};
 
 /// One request that is to be done once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,14 +104,14 @@ impl CommandOutcome {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct OnceRow {
-    body: String,
-    until_ms: u64,
+pub(super) struct OnceRow {
+    pub(super) body: String,
+    pub(super) until_ms: u64,
     /// The id of what it made, or the place of what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    made: Option<String>,
+    pub(super) made: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    answer: Option<KeptAnswer>,
+    pub(super) answer: Option<KeptAnswer>,
 }
 
 /// How such a request stands.
@@ -133,6 +132,22 @@ pub enum Standing {
 #[derive(Default)]
 pub(crate) struct InFlight(Mutex<HashSet<String>>);
 
+impl InFlight {
+    /// Takes a request up, unless it is being done.
+    pub(super) fn take_up(self: &Arc<Self>, key: &str) -> Option<UnderWay> {
+        let is_new = self.lock().insert(key.to_owned());
+        is_new.then(|| UnderWay { doing: self.clone(), key: key.to_owned() })
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.lock().contains(key)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// That one request is being done; it is over when this is dropped.
 pub struct UnderWay {
     doing: Arc<InFlight>,
@@ -141,119 +156,6 @@ pub struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
-    }
-}
-
-impl Engine {
-    /// Takes up a request, or says why not. Forgets some of those that are too old, whatever face they came through.
-    pub async fn take_up(&self, once: &Once) -> Result<Standing, Error> {
-        let key = once.key.clone();
-        if !self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
-            return Ok(Standing::Busy);
-        }
-        let under_way = UnderWay { doing: self.doing.clone(), key };
-        let now = self.world().clock.now_ms();
-        let row: Option<OnceRow> = self.row(rows::ONCE, &once.key).await?;
-        let row = row.filter(|row| row.until_ms > now);
-        if row.is_none()
-            && let Err(error) = self.forget_old_requests().await
-        {
-            tracing::debug!(%error, "requests that are too old to be sent again are forgotten later");
-        }
-        Ok(match row {
-            None => Standing::New(under_way),
-            Some(row) if row.body != once.body => Standing::Other,
-            Some(OnceRow { answer: Some(answer), .. }) => Standing::Answered(answer),
-            Some(OnceRow { made: Some(made), .. }) => Standing::Made(under_way, made),
-            Some(_) => Standing::New(under_way),
-        })
-    }
-
-    /// The rows that remember what a request makes, for the append that makes it.
-    pub(crate) fn made_once(&self, once: &Once, made: &str) -> Vec<RowPut> {
-        self.once_rows(once, Some(made.to_owned()), None)
-    }
-
-    /// Remembers what was answered.
-    pub async fn keep_answer(&self, once: &Once, answer: KeptAnswer) -> Result<(), Error> {
-        // What it made is known for longer than what was answered: see `forget_answers`.
-        let now = self.world().clock.now_ms();
-        let row: Option<OnceRow> = self.row(rows::ONCE, &once.key).await?;
-        let made = row.filter(|row| row.until_ms > now && row.body == once.body).and_then(|row| row.made);
-        let rows = self.once_rows(once, made, Some(answer));
-        self.store().append(Append { rows, ..Append::default() }).await?;
-        Ok(())
-    }
-
-    async fn forget_old_requests(&self) -> Result<(), Error> {
-        let rows = self.too_old().await?;
-        if !rows.is_empty() {
-            self.store().append(Append { rows, ..Append::default() }).await?;
-        }
-        Ok(())
-    }
-
-    fn once_rows(&self, once: &Once, made: Option<String>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
-        once.rows(self.world().clock.now_ms(), made, answer)
-    }
-
-    /// Forgets what was answered, though not what was made, since answers may tell of what is being erased. A
-    /// request that is sent again is answered anew.
-    pub(crate) async fn forget_answers(&self) -> Result<(), Error> {
-        let mut after = None;
-        loop {
-            let range = RowRange {
-                space: rows::ONCE.into(),
-                prefix: "".into(),
-                after: after.take(),
-                backwards: false,
-                limit: limits::PAGE_EVENTS,
-            };
-            let page = self.store().rows(range).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.key.clone());
-            let mut changed = Vec::new();
-            for row in &page {
-                let kept: OnceRow = crate::catalogue::table::read_row(rows::ONCE, &row.key, &row.value)?;
-                if kept.answer.is_some() {
-                    let kept = OnceRow { answer: None, ..kept };
-                    changed.push(rows::put(rows::ONCE, row.key.clone(), Guard::Any, &kept));
-                }
-            }
-            if !changed.is_empty() {
-                self.store().append(taking_away(changed)).await?;
-            }
-        }
-    }
-
-    /// What takes away the requests that nobody may send again, a few at a time: more than come. One that is under way
-    /// is left to a later call.
-    async fn too_old(&self) -> Result<Vec<RowPut>, Error> {
-        let now = self.world().clock.now_ms();
-        let range = RowRange {
-            space: rows::ONCE_DUE.into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: limits::ONCE_FORGOTTEN_AT_A_TIME,
-        };
-        let mut gone = Vec::new();
-        for due in self.store().rows(range).await? {
-            if &*due.key >= rows::due_key(now, "").as_str() {
-                break;
-            }
-            let key: String = crate::catalogue::table::read_row(rows::ONCE_DUE, &due.key, &due.value)?;
-            if self.doing.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&key) {
-                continue;
-            }
-            let row: Option<OnceRow> = self.row(rows::ONCE, &key).await?;
-            // It may have been used again since.
-            if row.is_some_and(|row| row.until_ms <= now) {
-                gone.push(rows::delete(rows::ONCE, key));
-            }
-            gone.push(rows::delete(rows::ONCE_DUE, due.key));
-        }
-        Ok(gone)
+        self.doing.lock().remove(&self.key);
     }
 }

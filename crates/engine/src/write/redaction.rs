@@ -23,7 +23,7 @@ use recount_event::{Code, Draft, ForeignId, Json, Payload, limits as event_limit
 use recount_redact::{JsonField, MaskedJson, Online, Redactor, with_paths};
 use recount_run::{Rejection, State};
 
-use crate::{Engine, Error};
+use crate::Error;
 use texts::{Name, Piece, Texts};
 
 /// Masks what is about to be appended. Cheap to clone.
@@ -319,11 +319,4 @@ fn right_digest(state: &State, before: &[Draft], asked: &Requested) -> Option<St
 fn proposal<'a>(state: &'a State, call: &ForeignId) -> Option<(&'a str, &'a Json)> {
     let call = state.call(call)?;
     Some((call.tool_name.as_deref()?, call.input.as_deref()?))
-}
-
-impl Engine {
-    /// What is masked before it is appended, for all who put what they were told into words elsewhere.
-    pub fn redactor(&self) -> &Arc<Redactor> {
-        &self.tools.redaction.redactor
-    }
 }

@@ -101,12 +101,12 @@ impl Writer {
         let mut commit = Commit::of(rows);
         commit.events(self.run, first, &events);
         commit.cut(self.run, going.keep_from);
-        let landed = match self.tools.commit(commit).await {
+        let landed = match self.room.commit(commit).await {
             Ok(landed) => landed,
             Err(failed) => return Err(failed.meaning(self.run).into_error()),
         };
-        self.tools.publisher.forget(&self.stream, going.last_position);
-        self.tools.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
+        self.room.publisher.forget(&self.stream, going.last_position);
+        self.room.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
         let task = loaded.state.task_id();
         self.settle(loaded, true, false);
         self.let_go(task, going.blobs).await;
@@ -119,10 +119,10 @@ impl Writer {
             let message = format!("{} goes on; it is erased when it has ended", self.run);
             return Err(Error::rejected(Code::RunActive, message));
         }
-        let tools = self.tools.clone();
+        let room = self.room.clone();
         // Until the last append nothing is written anew that one before it took away.
-        let _erasure = tools.repairs.erasure_of(&self.stream).await;
-        let store = &*tools.store;
+        let _erasure = room.repairs.erasure_of(&self.stream).await;
+        let store = room.ground.store();
         let Some(tail) = store.tail(&self.stream).await? else { return Err(run_not_found(self.run)) };
         let task = loaded.state.task_id();
         for space in [rows::PRODUCERS, rows::SEALED] {
@@ -145,7 +145,7 @@ impl Writer {
             session_id: loaded.state.session_id().map(|session| session.to_string()),
             events: tail.next_sequence,
             head: tail.head.to_string(),
-            erased_at: recount_event::time::format_ms(self.tools.world.clock.now_ms()),
+            erased_at: recount_event::time::format_ms(self.room.ground.world.clock.now_ms()),
             by,
         };
         let run = self.run.to_string();
@@ -165,15 +165,15 @@ impl Writer {
         }
         let mut commit = Commit::of(rows);
         commit.erase(self.run);
-        if let Err(failed) = tools.commit(commit).await {
+        if let Err(failed) = room.commit(commit).await {
             return Err(failed.meaning(self.run).into_error());
         }
-        self.tools.publisher.forget(&self.stream, tail.last_position);
-        self.tools.publisher.mark_ended(&self.stream, tail.next_sequence);
-        self.tools.timers.set(self.run, None, &self.tools.world);
-        self.tools.fresh.forget(self.run);
+        self.room.publisher.forget(&self.stream, tail.last_position);
+        self.room.publisher.mark_ended(&self.stream, tail.next_sequence);
+        self.room.timers.set(self.run, None, &self.room.ground.world);
+        self.room.fresh.forget(self.run);
         // What was kept for it and never named.
-        let kept = self.tools.blobs.forget_run(self.run);
+        let kept = self.room.blobs.forget_run(self.run);
         self.let_go(task, kept).await;
         Ok(())
     }
@@ -181,8 +181,8 @@ impl Writer {
     /// Takes away what nobody needs any more. What cannot be taken away now, the next start finds.
     async fn let_go(&self, task: Option<TaskId>, blobs: Vec<String>) {
         let owner = task.map_or_else(|| self.run.to_string(), |task| task.to_string());
-        self.tools.quotas.forget(&owner).await;
-        if let Err(error) = self.tools.blobs.release(blobs).await {
+        self.room.quotas.forget(&owner).await;
+        if let Err(error) = self.room.blobs.release(blobs).await {
             tracing::warn!(run = %self.run, %error, "bytes of artifacts that are gone stay until the next start");
         }
     }
@@ -192,7 +192,7 @@ impl Writer {
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
         let mut going = Going { keep_from: from, last_position: 0, rows: BTreeMap::new(), blobs: Vec::new() };
         while going.keep_from < up_to {
-            let page = self.tools.store.read(&self.stream, going.keep_from, bound).await?;
+            let page = self.room.ground.store.read(&self.stream, going.keep_from, bound).await?;
             if page.first().is_none_or(|record| record.sequence != going.keep_from) {
                 return Err(Error::bug(format!("{} has no event {}", self.run, going.keep_from)));
             }
@@ -223,14 +223,14 @@ impl Writer {
 
     /// The row that says how far the feed was ever pruned, when it says less.
     async fn pruned_up_to(&self, position: u64) -> Result<Option<RowPut>, Error> {
-        let known = pruned_up_to(&*self.tools.store).await?;
+        let known = pruned_up_to(self.room.ground.store()).await?;
         let key = rows::PRUNED_LAST;
         Ok((position > known).then(|| rows::put(rows::PRUNED, key, recount_log::Guard::Any, &position)))
     }
 
     /// Deletes all rows of a space whose keys begin with the run.
     async fn delete_all(&self, space: &str) -> Result<(), Error> {
-        let store = &*self.tools.store;
+        let store = self.room.ground.store();
         loop {
             let range = RowRange {
                 space: space.into(),

@@ -20,30 +20,30 @@ use crate::ground::journal;
 use crate::write::ingest::Producers;
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::texts::Texts;
-use crate::write::tools::Tools;
+use crate::write::room::WriteRoom;
 
 pub(crate) struct Writer {
-    pub(super) tools: Arc<Tools>,
+    pub(super) room: Arc<WriteRoom>,
     pub(super) run: RunId,
     pub(super) stream: StreamKey,
     pub(super) loaded: Option<Box<LoadedRun>>,
 }
 
 impl Writer {
-    pub(crate) fn new(tools: Arc<Tools>, run: RunId) -> Self {
-        Writer { tools, run, stream: journal::stream_of(run), loaded: None }
+    pub(crate) fn new(room: Arc<WriteRoom>, run: RunId) -> Self {
+        Writer { room, run, stream: journal::stream_of(run), loaded: None }
     }
 
     /// An append has happened: what follows from it outside of the run.
     pub(super) fn settle(&mut self, mut loaded: Box<LoadedRun>, had_ended: bool, looked: bool) {
         loaded.producers.settled();
         if loaded.state.is_ended() && !had_ended {
-            self.tools.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
+            self.room.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
         }
         let deadline = next_deadline(&loaded.state);
         if looked || deadline != loaded.deadline {
             loaded.deadline = deadline;
-            self.tools.timers.set(self.run, deadline, &self.tools.world);
+            self.room.timers.set(self.run, deadline, &self.room.ground.world);
         }
         self.tell_dispatch(&loaded.state);
         self.loaded = Some(loaded);
@@ -58,22 +58,22 @@ impl Writer {
     }
 
     async fn load(&self) -> Result<Box<LoadedRun>, Error> {
-        if let Some(loaded) = self.tools.fresh.take_awake(self.run) {
+        if let Some(loaded) = self.room.fresh.take_awake(self.run) {
             // Nobody has written to it yet, and what is due of it was never told.
-            self.tools.timers.set(self.run, loaded.deadline, &self.tools.world);
+            self.room.timers.set(self.run, loaded.deadline, &self.room.ground.world);
             return Ok(loaded);
         }
         let mut fold: Option<Fold> = None;
         let mut texts = Texts::default();
-        let redaction = self.tools.redaction_of(self.run).await?;
+        let redaction = self.room.redaction_of(self.run).await?;
         let redactor = &redaction.redactor;
-        let state = journal::replay(&*self.tools.store, &self.stream, |event| {
+        let state = journal::replay(self.room.ground.store(), &self.stream, |event| {
             texts.event(event, !redactor.is_off(), redactor);
             fold.get_or_insert_with(|| Fold::new(event.run_id, event.task_id, event.session_id)).event(event);
         })
         .await?;
         let (Some(state), Some(mut fold)) = (state, fold) else {
-            let tail = self.tools.store.end(&self.stream).await?;
+            let tail = self.room.ground.store.end(&self.stream).await?;
             let erased = tail.is_some_and(|tail| tail.erased);
             return Err(if erased { run_erased(self.run) } else { run_not_found(self.run) });
         };
@@ -81,14 +81,14 @@ impl Writer {
         drop(fold.rows(&state));
         // The last append may have happened without anybody hearing of it: make up for what follows from
         // one that is known to have happened.
-        if let Some(tail) = self.tools.store.end(&self.stream).await? {
-            self.tools.publisher.mark_stored(&self.stream, tail);
+        if let Some(tail) = self.room.ground.store.end(&self.stream).await? {
+            self.room.publisher.mark_stored(&self.stream, tail);
         }
         if state.is_ended() {
-            self.tools.publisher.mark_ended(&self.stream, state.next_sequence());
+            self.room.publisher.mark_ended(&self.stream, state.next_sequence());
         }
         let deadline = next_deadline(&state);
-        self.tools.timers.set(self.run, deadline, &self.tools.world);
+        self.room.timers.set(self.run, deadline, &self.room.ground.world);
         let producers = Producers::default();
         let allowances = Vec::new();
         Ok(Box::new(LoadedRun { state, fold, producers, texts, redaction, deadline, allowances }))
@@ -96,14 +96,17 @@ impl Writer {
 
     /// Says whether one of our own runs is owed anything as it stands.
     fn tell_dispatch(&self, state: &State) {
-        if state.driver() == Driver::Own && self.tools.admission.get().is_some() {
+        if state.driver() == Driver::Own && self.room.admission.get().is_some() {
             let owes = !recount_run::outstanding(state).work.is_empty();
-            self.tools.dispatch.owed(self.run, state.next_sequence(), owes);
+            self.room.dispatch.owed(self.run, state.next_sequence(), owes);
         }
     }
 
     pub(super) fn stamp(&self) -> Stamp {
-        Stamp { now_ms: self.tools.world.clock.now_ms(), entropy: self.tools.world.entropy.draw() }
+        Stamp {
+            now_ms: self.room.ground.world.clock.now_ms(),
+            entropy: self.room.ground.world.entropy.draw(),
+        }
     }
 
     /// Judges a command and applies what was decided to the state in hand.
@@ -116,7 +119,7 @@ impl Writer {
         let masking = loaded.redaction.command(&loaded.texts, &loaded.state, &mut command)?;
         let mut events = recount_run::decide(&loaded.state, command, stamp)?;
         self.check_ids(&events).await?;
-        self.tools.allowances_made(&loaded.state, &events, &mut loaded.allowances).await?;
+        self.room.allowances_made(&loaded.state, &events, &mut loaded.allowances).await?;
         masking.name_places(&mut events);
         loaded.apply(&events, masking);
         Ok(events)
@@ -127,7 +130,7 @@ impl Writer {
     pub(super) async fn check_ids(&self, events: &[Event]) -> Result<(), Error> {
         for event in events {
             let Some((kind, id)) = asked_for(event.payload()) else { continue };
-            if prompt_rows::is_taken(&*self.tools.store, kind, id).await? {
+            if prompt_rows::is_taken(self.room.ground.store(), kind, id).await? {
                 return Err(prompt_rows::taken(kind, id));
             }
         }
@@ -136,7 +139,7 @@ impl Writer {
 
     pub(super) async fn position_of(&self, sequence: u64) -> Result<u64, Error> {
         let bound = recount_log::ReadBound { count: 1, bytes: 1 };
-        let found = self.tools.store.read(&self.stream, sequence, bound).await?;
+        let found = self.room.ground.store.read(&self.stream, sequence, bound).await?;
         match found.first() {
             Some(record) if record.sequence == sequence => Ok(record.position),
             // It was pruned: a read gives what is left behind it.

@@ -5,11 +5,12 @@ use recount_event::{RunId, SessionId};
 use recount_log::RowPut;
 use recount_run::{CancelledBy, Command};
 
+use crate::write::handle::WriteHandle;
 use crate::write::request::SubmitWithRows;
 use crate::write::start::Begun;
 use crate::write::with_rows::{CommandWithRows, SideOutcome};
 use crate::{
-    CommandOutcome, Engine, Error, KeptAnswer, KeyedReply, NewRun, Once, Overrides, Receipt, SetupRow, limits,
+    CommandOutcome, Error, KeptAnswer, KeyedReply, NewRun, Once, Overrides, Receipt, SetupRow, limits,
 };
 
 /// A message that begins a run.
@@ -41,7 +42,7 @@ pub struct Answering {
     pub overrides: Overrides,
 }
 
-impl Engine {
+impl WriteHandle {
     /// Begins a run in a session; its first event is durable when this answers. With `supersedes` a run that waits ends
     /// in the same append. Refused with `session_busy` while another one of the session is at work.
     pub async fn say(&self, saying: Saying, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
@@ -50,7 +51,7 @@ impl Engine {
         self.settle(&mut new)?;
         if let Some(superseded) = &supersedes {
             // The runs of a session are told in the order of their ids.
-            self.mint_after(superseded.run.ulid());
+            self.ground().mint_after(superseded.run.ulid());
         }
         for _ in 0..limits::QUEUE_TRIES {
             let mut new = new.clone();
@@ -137,12 +138,14 @@ impl Engine {
         overrides: &Overrides,
     ) -> Result<Vec<RowPut>, Error> {
         if before.is_none() {
-            *before = self.setup(session).await?;
+            *before = self.catalogue().setup(session).await?;
         }
         match before {
             Some(before) => self.override_rows(session, before, overrides),
-            None if overrides.is_empty() && self.session(session).await?.is_some() => Ok(Vec::new()),
-            None => Err(self.missing_session(session).await),
+            None if overrides.is_empty() && self.catalogue().session(session).await?.is_some() => {
+                Ok(Vec::new())
+            }
+            None => Err(self.catalogue().missing_session(session).await),
         }
     }
 }

@@ -10,10 +10,11 @@ use recount_log::{Append, RowPut};
 
 use crate::catalogue::sealed_rows::key_of;
 use crate::ground::rows;
-use crate::write::tools::Tools;
-use crate::{Engine, Error, limits};
+use crate::write::handle::WriteHandle;
+use crate::write::room::WriteRoom;
+use crate::{Error, limits};
 
-impl Engine {
+impl WriteHandle {
     /// Keeps what a call, or a patch, was before it was masked. Durable when answered, and to be asked for before
     /// the event is reported.
     pub async fn seal(&self, run: RunId, id: &ForeignId, original: &[u8]) -> Result<(), Error> {
@@ -24,7 +25,7 @@ impl Engine {
             return Err(Error::rejected(Code::LimitReached, message));
         }
         let row = self.sealed_row(&key_of(run, id), original)?;
-        self.store().append(Append { rows: vec![row], ..Append::default() }).await?;
+        self.ground().store().append(Append { rows: vec![row], ..Append::default() }).await?;
         Ok(())
     }
 
@@ -35,24 +36,24 @@ impl Engine {
 
     /// The row that keeps something sealed. Only under the same key can it be read.
     pub(crate) fn sealed_row(&self, key: &str, original: &[u8]) -> Result<RowPut, Error> {
-        self.tools.seal.row(self.world(), key, original)
+        self.room.seal.row(&self.ground().world, key, original)
     }
 
     pub(crate) async fn unseal_at(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.tools.unseal_at(key).await
+        self.room.unseal_at(key).await
     }
 
     /// Forgets an original that is not needed any more. That of a call goes by itself when the call is settled.
     pub async fn forget_sealed(&self, run: RunId, id: &ForeignId) -> Result<(), Error> {
         let rows = vec![rows::delete(rows::SEALED, key_of(run, id))];
-        self.store().append(Append { rows, ..Append::default() }).await?;
+        self.ground().store().append(Append { rows, ..Append::default() }).await?;
         Ok(())
     }
 }
 
-impl Tools {
+impl WriteRoom {
     pub(crate) async fn unseal_at(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        let row = self.store.row(rows::SEALED, key).await?;
-        row.map(|row| self.seal.original(&self.world, &row)).transpose()
+        let row = self.ground.store.row(rows::SEALED, key).await?;
+        row.map(|row| self.seal.original(&self.ground.world, &row)).transpose()
     }
 }

@@ -1,22 +1,25 @@
 //! What masks in a session or a run: the redactor of the server, and the values of the session's secret options. It must
-//! not know how text is masked. Begin with [`Tools::redaction_in`].
+//! not know how text is masked. Begin with [`WriteRoom::redaction_in`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use recount_event::{Code, RunId, SessionId};
+use recount_redact::Redactor;
 
 use crate::catalogue::setups::option_key;
 use crate::catalogue::table::read_row;
 use crate::ground::error::damaged_row;
 use crate::ground::rows;
+use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
-use crate::write::tools::Tools;
-use crate::{Engine, Error, RunRow, SetupRow};
+use crate::write::room::WriteRoom;
+use crate::{Error, RunRow, SetupRow};
 
-impl Tools {
+impl WriteRoom {
     /// What masks in a session.
     pub(crate) async fn redaction_in(&self, session: SessionId) -> Result<Redaction, Error> {
-        let Some(row) = self.store.row(rows::SETUPS, &rows::tenant_key(session)).await? else {
+        let Some(row) = self.ground.store.row(rows::SETUPS, &rows::tenant_key(session)).await? else {
             return Ok(self.redaction.clone());
         };
         let setup: SetupRow = read_row(rows::SETUPS, &row.key, &row.value)?;
@@ -53,7 +56,7 @@ impl Tools {
 
     /// What masks in a run.
     pub(crate) async fn redaction_of(&self, run: RunId) -> Result<Redaction, Error> {
-        let Some(row) = self.store.row(rows::RUNS, &rows::tenant_key(run)).await? else {
+        let Some(row) = self.ground.store.row(rows::RUNS, &rows::tenant_key(run)).await? else {
             return Ok(self.redaction.clone());
         };
         let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
@@ -64,7 +67,12 @@ impl Tools {
     }
 }
 
-impl Engine {
+impl WriteHandle {
+    /// What is masked before it is appended, for all who put what they were told into words elsewhere.
+    pub fn redactor(&self) -> &Arc<Redactor> {
+        &self.room.redaction.redactor
+    }
+
     /// What masks in a session that is being given these secrets.
     pub(crate) async fn redaction_given(
         &self,
@@ -73,8 +81,8 @@ impl Engine {
         secrets: &BTreeMap<String, String>,
     ) -> Result<Redaction, Error> {
         let redaction = match before {
-            Some(before) => self.tools.redaction_with(session, before).await?,
-            None => self.tools.redaction_in(session).await?,
+            Some(before) => self.room.redaction_with(session, before).await?,
+            None => self.room.redaction_in(session).await?,
         };
         Ok(redaction.knowing(secrets.values()))
     }

@@ -7,9 +7,10 @@ use recount_log::{Append, AppendError, Guard};
 
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{Engine, Error, Once, SessionRow, limits};
+use crate::write::handle::WriteHandle;
+use crate::{Error, Once, SessionRow, limits};
 
-impl Engine {
+impl WriteHandle {
     pub async fn create_session(&self, title: Option<String>) -> Result<SessionRow, Error> {
         self.create_session_once(title, None).await
     }
@@ -20,29 +21,29 @@ impl Engine {
         title: Option<String>,
         once: Option<&Once>,
     ) -> Result<SessionRow, Error> {
-        let stamp = self.stamp();
-        let session = SessionId::new(self.mint(stamp));
+        let stamp = self.ground().stamp();
+        let session = SessionId::new(self.ground().mint(stamp));
         let title = title.map(|title| self.redactor().text(&title).into_owned());
         let row = SessionRow { id: session.to_string(), title, created_at: time::format_ms(stamp.now_ms) };
         let mut rows = vec![rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row)];
         rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
-        self.store().append(Append { rows, ..Append::default() }).await?;
+        self.ground().store().append(Append { rows, ..Append::default() }).await?;
         Ok(row)
     }
 
     /// Gives a session another title.
     pub async fn set_title(&self, session: SessionId, title: Option<String>) -> Result<SessionRow, Error> {
         let key = rows::tenant_key(session);
-        let redactor = self.tools.redaction_in(session).await?.redactor;
+        let redactor = self.room.redaction_in(session).await?.redactor;
         let title = title.map(|title| redactor.text(&title).into_owned());
         for _ in 0..limits::QUEUE_TRIES {
-            let Some(found) = self.store().row(rows::SESSIONS, &key).await? else {
-                return Err(self.missing_session(session).await);
+            let Some(found) = self.ground().store().row(rows::SESSIONS, &key).await? else {
+                return Err(self.catalogue().missing_session(session).await);
             };
             let before: SessionRow = read_row(rows::SESSIONS, &found.key, &found.value)?;
             let row = SessionRow { title: title.clone(), ..before };
             let rows = vec![rows::put(rows::SESSIONS, key.as_str(), Guard::Version(found.version), &row)];
-            match self.store().append(Append { rows, ..Append::default() }).await {
+            match self.ground().store().append(Append { rows, ..Append::default() }).await {
                 Ok(_) => return Ok(row),
                 // Somebody else named it, or it was deleted.
                 Err(AppendError::GuardFailed { .. }) => {}

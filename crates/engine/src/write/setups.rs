@@ -12,8 +12,9 @@ use recount_log::{Append, Guard, RowPut};
 
 use crate::catalogue::setups::option_key;
 use crate::ground::rows;
+use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
-use crate::{Engine, Error, Once, Overrides, SessionRow, Setup, SetupRow, limits};
+use crate::{Error, Once, Overrides, SessionRow, Setup, SetupRow, limits};
 
 /// A session to be.
 #[derive(Debug, Clone, Default)]
@@ -34,14 +35,14 @@ pub struct NewFork {
     pub seed: Vec<Json>,
 }
 
-impl Engine {
+impl WriteHandle {
     /// Begins a session with its setup and what was said before. Title and words are masked like everything else that is
     /// stored; what was chosen is kept as it is, or nothing could be done with it.
     pub async fn create_setup(&self, new: NewSetup, once: Option<&Once>) -> Result<SessionRow, Error> {
-        let stamp = self.stamp();
-        let session = SessionId::new(self.mint(stamp));
+        let stamp = self.ground().stamp();
+        let session = SessionId::new(self.ground().mint(stamp));
         let now = time::format_ms(stamp.now_ms);
-        let redaction = self.tools.redaction.knowing(new.secrets.values());
+        let redaction = self.room.redaction.knowing(new.secrets.values());
         let title = new.title.map(|title| redaction.redactor.text(&title).into_owned());
         let row = SessionRow { id: session.to_string(), title, created_at: now.clone() };
         let seed = seed_rows(&redaction, session, &new.seed)?;
@@ -61,9 +62,9 @@ impl Engine {
         puts.extend(seed);
         puts.extend(self.sealed_options(session, &new.secrets)?);
         puts.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
-        self.store().append(Append { rows: puts, ..Append::default() }).await?;
+        self.ground().store().append(Append { rows: puts, ..Append::default() }).await?;
         if !new.secrets.is_empty() {
-            self.tools.session_redactions.keep(session, rows::FIRST_VERSION, redaction);
+            self.room.session_redactions.keep(session, rows::FIRST_VERSION, redaction);
         }
         Ok(row)
     }
@@ -75,7 +76,7 @@ impl Engine {
         new: NewFork,
         once: Option<&Once>,
     ) -> Result<SessionRow, Error> {
-        let Some(SetupRow { setup, .. }) = self.setup(session).await? else {
+        let Some(SetupRow { setup, .. }) = self.catalogue().setup(session).await? else {
             return Err(self.missing_setup(session).await);
         };
         let mut secrets = BTreeMap::new();
@@ -91,12 +92,12 @@ impl Engine {
 
     /// Why a session has no setup: it was not found, or nobody set it up.
     async fn missing_setup(&self, session: SessionId) -> Error {
-        match self.session(session).await {
+        match self.catalogue().session(session).await {
             Ok(Some(_)) => Error::rejected(
                 Code::SessionNotFound,
                 format!("session {session} was not set up with an agent"),
             ),
-            Ok(None) => self.missing_session(session).await,
+            Ok(None) => self.catalogue().missing_session(session).await,
             Err(error) => error,
         }
     }
@@ -118,7 +119,7 @@ impl Engine {
         if overrides.is_empty() {
             return Ok(Vec::new());
         }
-        let updated_at = time::format_ms(self.tools.world.clock.now_ms());
+        let updated_at = time::format_ms(self.ground().world.clock.now_ms());
         let setup = SetupRow { setup: before.setup.changed(overrides), updated_at, ..before.clone() };
         let guard = Guard::Version(before.version);
         let mut puts = vec![rows::put(rows::SETUPS, rows::tenant_key(session), guard, &setup)];
@@ -130,7 +131,7 @@ impl Engine {
     /// What takes a setup away with its session. Secrets that are given in this moment go when the session is taken
     /// away for good.
     pub(crate) async fn setup_gone(&self, session: SessionId) -> Result<Vec<RowPut>, Error> {
-        let Some(SetupRow { setup, seed_rows, .. }) = self.setup(session).await? else {
+        let Some(SetupRow { setup, seed_rows, .. }) = self.catalogue().setup(session).await? else {
             return Ok(Vec::new());
         };
         let mut gone = vec![rows::delete(rows::SETUPS, rows::tenant_key(session))];

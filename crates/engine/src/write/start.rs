@@ -1,39 +1,22 @@
 //! How runs begin: what is asked for is settled and masked, and stands in the log, before anybody goes to work.
-//!
-//! [`RunStart`] is a run that nobody knows of yet: its first events and the rows that come with them, to be appended
-//! by itself or beside what ends another run.
+//! Look at [`WriteHandle::create_run`].
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use recount_event::family::run::Driver;
-use recount_event::{Event, Payload, RunId};
+use recount_event::{Payload, RunId};
 use recount_log::{Guard, RowPut};
 use recount_redact::with_paths;
 use recount_run::{Command, State};
 
 use crate::catalogue::fold::Fold;
 use crate::ground::{journal, rows};
-use crate::write::commit::{Commit, CommitFailure, StartOutcome};
-use crate::write::loaded_run::LoadedRun;
-use crate::write::new_runs::WorkerStart;
+use crate::write::commit::{Commit, CommitFailure};
+use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
-use crate::write::tools::Tools;
-use crate::{Engine, Error, NewRun, Once, Receipt, limits};
-
-/// A run that is about to begin.
-pub(crate) struct RunStart {
-    pub(crate) run: RunId,
-    state: State,
-    fold: Fold,
-    texts: Texts,
-    redaction: Redaction,
-    events: Vec<Event>,
-    records: Vec<Bytes>,
-    /// Bytes of those.
-    bytes: usize,
-    rows: Vec<RowPut>,
-}
+use crate::write::run_start::{RunStart, RunStartGuard};
+use crate::{Error, NewRun, Once, Receipt, limits};
 
 /// What became of it.
 pub(crate) enum Begun {
@@ -42,7 +25,7 @@ pub(crate) enum Begun {
     Stale,
 }
 
-impl Engine {
+impl WriteHandle {
     pub(crate) async fn queue(
         &self,
         mut new: NewRun,
@@ -55,8 +38,8 @@ impl Engine {
             rows.extend(self.charge(&mut new).await?);
             self.afford(&new)?;
             let redaction = match new.session {
-                Some(session) => self.tools.redaction_in(session).await?,
-                None => self.tools.redaction.clone(),
+                Some(session) => self.room.redaction_in(session).await?,
+                None => self.room.redaction.clone(),
             };
             let beginning = self.prepare(new, rows, once, redaction)?;
             let run = beginning.run;
@@ -70,7 +53,7 @@ impl Engine {
     /// Has what a request left open filled in. Without a performer, whoever made the run drives it.
     pub(crate) fn settle(&self, new: &mut NewRun) -> Result<(), Error> {
         if new.queued.driver == Driver::Own
-            && let Some(admission) = self.tools.admission.get()
+            && let Some(admission) = self.room.admission.get()
         {
             admission.accept(new)?;
         }
@@ -80,7 +63,7 @@ impl Engine {
     /// Refuses what could not keep to the budget of its task.
     pub(crate) fn afford(&self, new: &NewRun) -> Result<(), Error> {
         if new.queued.driver == Driver::Own
-            && let Some(admission) = self.tools.admission.get()
+            && let Some(admission) = self.room.admission.get()
         {
             admission.afford(&new.queued)?;
         }
@@ -95,8 +78,8 @@ impl Engine {
         once: Option<&Once>,
         redaction: Redaction,
     ) -> Result<RunStart, Error> {
-        let stamp = self.stamp();
-        let run = RunId::new(self.mint(stamp));
+        let stamp = self.ground().stamp();
+        let run = RunId::new(self.ground().mint(stamp));
         let mut state = State::blank(run, new.task, new.session);
         let (queued, masked) = redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
         let Payload::RunQueued(queued) = queued else {
@@ -136,12 +119,12 @@ impl Engine {
     /// Writes it down, and gives it to whoever works here.
     pub(crate) async fn begin(&self, mut beginning: RunStart) -> Result<Begun, Error> {
         let run = beginning.run;
-        let mut birth = RunStartGuard::of(&self.tools, &beginning);
+        let mut birth = RunStartGuard::of(&self.room, &beginning);
         let mut commit = Commit::default();
         commit.rows = beginning.add_to(&mut commit);
         // It is in line from here on, and whatever else is written of the run comes behind it. So whoever works here
         // may begin to think, and their first report waits for the disk together with this.
-        let outcome = self.tools.commit(commit).shared();
+        let outcome = self.room.commit(commit).shared();
         birth.foreseen(beginning, outcome.clone());
         let landed = match outcome.await {
             Ok(landed) => landed,
@@ -161,81 +144,7 @@ impl Engine {
     }
 }
 
-impl RunStart {
-    /// Adds its events to a commit, and answers the rows that belong to them.
-    pub(crate) fn add_to(&mut self, commit: &mut Commit) -> Vec<RowPut> {
-        commit.records(self.run, 0, std::mem::take(&mut self.records));
-        std::mem::take(&mut self.rows)
-    }
-}
-
-/// What is left to do when a run was to begin: it is given to whoever works here, or, where nobody heard whether it
-/// began, looked at again. So nobody who goes away in the middle leaves a run behind that waits for ever.
-pub(crate) struct RunStartGuard<'a> {
-    tools: &'a Tools,
-    run: RunId,
-    /// Made before the append, so that it hears of it. `None` where nobody works here.
-    list: Option<std::sync::Arc<crate::read::live::List>>,
-    /// Whether it is known what became of it.
-    pub(crate) is_known: bool,
-}
-
-impl<'a> RunStartGuard<'a> {
-    pub(crate) fn of(tools: &'a Tools, beginning: &RunStart) -> Self {
-        let is_ours = beginning.state.driver() == Driver::Own && tools.admission.get().is_some();
-        let list = is_ours.then(|| tools.publisher.run(&journal::stream_of(beginning.run)));
-        RunStartGuard { tools, run: beginning.run, list, is_known: false }
-    }
-
-    pub(crate) fn happened(mut self, beginning: RunStart) {
-        self.is_known = true;
-        self.hand_over(beginning, None);
-    }
-
-    /// The append that begins it is in line.
-    fn foreseen(&mut self, beginning: RunStart, fate: StartOutcome) {
-        self.hand_over(beginning, Some(fate));
-    }
-
-    /// It was refused. Who was given it finds out by its fate.
-    fn did_not_happen(&mut self) {
-        self.is_known = true;
-        self.tools.fresh.forget(self.run);
-        self.tools.fresh.forget_lately();
-    }
-
-    fn hand_over(&mut self, beginning: RunStart, fate: Option<StartOutcome>) {
-        let RunStart { run, state, fold, texts, redaction, events, bytes, .. } = beginning;
-        if let Some(list) = self.list.take() {
-            let previous = state.session_id().and_then(|session| self.tools.fresh.began(session, run));
-            let next = state.next_sequence();
-            // What was masked says so only in its stored form.
-            let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
-            let events = is_as_stored.then_some(events);
-            let seat = WorkerStart {
-                state: state.clone(),
-                redaction: redaction.clone(),
-                list,
-                previous,
-                events,
-                fate,
-            };
-            self.tools.fresh.keep(run, seat, LoadedRun::begun(state, fold, texts, redaction), bytes);
-            self.tools.dispatch.owed(run, next, true);
-        }
-    }
-}
-
-impl Drop for RunStartGuard<'_> {
-    fn drop(&mut self) {
-        if !self.is_known {
-            self.tools.fresh.forget_lately();
-            self.tools.timers.look_again(self.run, &self.tools.world);
-        }
-    }
-}
-
-impl Engine {
+impl WriteHandle {
     /// Creates a run; its first event is durable when this answers.
     pub async fn create_run(&self, new: NewRun) -> Result<(RunId, Receipt), Error> {
         self.create_run_once(new, None).await
@@ -244,14 +153,14 @@ impl Engine {
     /// The same for a request that is to be done once.
     pub async fn create_run_once(&self, new: NewRun, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
         if let Some(task) = new.task
-            && self.task(task).await?.is_none()
+            && self.catalogue().task(task).await?.is_none()
         {
-            return Err(self.missing_task(task).await);
+            return Err(self.catalogue().missing_task(task).await);
         }
         if let Some(session) = new.session
-            && self.session(session).await?.is_none()
+            && self.catalogue().session(session).await?.is_none()
         {
-            return Err(self.missing_session(session).await);
+            return Err(self.catalogue().missing_session(session).await);
         }
         self.queue(new, Vec::new(), once).await
     }

@@ -3,10 +3,11 @@
 use recount_event::{Code, Draft, RunId};
 use recount_run::Command;
 
+use crate::write::handle::WriteHandle;
 use crate::write::request::{Ingest, Submit};
-use crate::{Engine, Error, Receipt, Triple, limits};
+use crate::{Error, Receipt, Triple, limits};
 
-impl Engine {
+impl WriteHandle {
     /// Submits a command to a run. `None`: there was nothing to write.
     pub async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Error> {
         self.writers.ask(run, Submit(command)).await

@@ -1,7 +1,7 @@
 //! Tasks: what operators asked for, and what may be spent on them.
 //!
 //! A budget holds for all runs of a task together and is only ever raised. A run of ours is queued with what its task
-//! may spend and what earlier runs have spent ([`Engine::queue`] asks [`Engine::charge`]), so that its own log is
+//! may spend and what earlier runs have spent ([`WriteHandle::queue`] asks [`WriteHandle::charge`]), so that its own log is
 //! enough to keep to it. Which run a task is busy with, and that there is one at most, stands in `engine`.
 
 use recount_event::family::run::{Driver, Queued};
@@ -10,7 +10,8 @@ use recount_log::{Append, AppendError, Guard, RowPut};
 
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::{Budget, Engine, Error, NewRun, Once, TaskRow, limits};
+use crate::write::handle::WriteHandle;
+use crate::{Budget, Error, NewRun, Once, TaskRow, limits};
 
 /// A task to be.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +29,7 @@ pub struct Raise {
     pub budget_tokens: Option<u64>,
 }
 
-impl Engine {
+impl WriteHandle {
     /// Creates a task, and its first run when one is given.
     pub async fn create_task(
         &self,
@@ -45,8 +46,8 @@ impl Engine {
         first_run: Option<Queued>,
         once: Option<&Once>,
     ) -> Result<(TaskRow, Option<RunId>), Error> {
-        let stamp = self.stamp();
-        let task = TaskId::new(self.mint(stamp));
+        let stamp = self.ground().stamp();
+        let task = TaskId::new(self.ground().mint(stamp));
         let row = TaskRow {
             id: task.to_string(),
             title: new.title.map(|title| self.redactor().text(&title).into_owned()),
@@ -68,7 +69,7 @@ impl Engine {
             }
             None => {
                 let append = Append { rows: made, ..Append::default() };
-                self.store().append(append).await?;
+                self.ground().store().append(append).await?;
                 Ok((row, None))
             }
         }
@@ -79,8 +80,8 @@ impl Engine {
     pub async fn change_task(&self, task: TaskId, raise: Raise) -> Result<TaskRow, Error> {
         let key = rows::tenant_key(task);
         for _ in 0..limits::QUEUE_TRIES {
-            let Some(found) = self.store().row(rows::TASKS, &key).await? else {
-                return Err(self.missing_task(task).await);
+            let Some(found) = self.ground().store().row(rows::TASKS, &key).await? else {
+                return Err(self.catalogue().missing_task(task).await);
             };
             let mut row: TaskRow = read_row(rows::TASKS, &found.key, &found.value)?;
             let before = row.clone();
@@ -94,7 +95,7 @@ impl Engine {
                 return Ok(row);
             }
             let rows = vec![rows::put(rows::TASKS, key.as_str(), Guard::Version(found.version), &row)];
-            match self.store().append(Append { rows, ..Append::default() }).await {
+            match self.ground().store().append(Append { rows, ..Append::default() }).await {
                 Ok(_) => return Ok(row),
                 // Somebody else changed it, or a run was queued for it.
                 Err(AppendError::GuardFailed { .. }) => {}
@@ -110,9 +111,9 @@ impl Engine {
         let Some(task) = new.task.filter(|_| new.queued.driver == Driver::Own) else { return Ok(None) };
         let key = rows::tenant_key(task);
         // A task that is made in the same append has spent nothing, and stands in the request.
-        let Some(found) = self.store().row(rows::TASKS, &key).await? else { return Ok(None) };
+        let Some(found) = self.ground().store().row(rows::TASKS, &key).await? else { return Ok(None) };
         let row: TaskRow = read_row(rows::TASKS, &found.key, &found.value)?;
-        let latest = self.latest_run(task).await?;
+        let latest = self.catalogue().latest_run(task).await?;
         if let Some(active) = latest.as_ref().filter(|run| !run.has_ended()) {
             let message = format!(
                 "task {task} has an active run already, {}; wait for it to end or cancel it",
@@ -133,7 +134,7 @@ impl Engine {
         if let Some(latest) = latest {
             // The last run is known by its id, so the next one must have a later one.
             if let Ok(run) = latest.id.parse::<RunId>() {
-                self.mint_after(run.ulid());
+                self.ground().mint_after(run.ulid());
             }
             queued.prior_run_id.get_or_insert(latest.id);
         }

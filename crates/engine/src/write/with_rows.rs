@@ -8,11 +8,11 @@ use recount_log::{Guard, RowPut};
 use recount_run::{Command, Status};
 
 use crate::ground::rows;
-use crate::write::artifacts::blobs;
+use crate::write::blobs;
 use crate::write::commit::{Commit, CommitFailure};
 use crate::write::loaded_run::LoadedRun;
+use crate::write::run_start::{RunStart, RunStartGuard};
 use crate::write::run_writer::Writer;
-use crate::write::start::{RunStart, RunStartGuard};
 use crate::{CommandOutcome, Error, KeptAnswer, KeyedReply, Once, Receipt};
 
 /// See the file's head.
@@ -78,7 +78,7 @@ impl Writer {
         let goes_on = events.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
         if let (Some(once), Some(goes_on)) = (once, goes_on) {
             let made = format!("{}/{}", self.run, goes_on.sequence);
-            rows.extend(once.rows(self.tools.world.clock.now_ms(), Some(made), None));
+            rows.extend(once.rows(self.room.ground.world.clock.now_ms(), Some(made), None));
         }
         rows.extend(loaded.fold.rows(&loaded.state));
         rows.append(&mut loaded.allowances);
@@ -86,7 +86,7 @@ impl Writer {
         if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), loaded.fold.run()) {
             let made = format!("{}/{}", self.run, last.sequence);
             let outcome = CommandOutcome::of(run.clone(), &rows);
-            let (kept, answer) = reply.rows(self.tools.world.clock.now_ms(), made, &outcome);
+            let (kept, answer) = reply.rows(self.room.ground.world.clock.now_ms(), made, &outcome);
             rows.extend(kept);
             replied = answer;
         }
@@ -94,10 +94,10 @@ impl Writer {
         let mut commit = Commit::default();
         commit.frees_space = frees_space;
         commit.events(self.run, first, &events);
-        let tools = self.tools.clone();
+        let room = self.room.clone();
         let mut birth = None;
         if let Some(successor) = &mut successor {
-            birth = Some(RunStartGuard::of(&tools, successor));
+            birth = Some(RunStartGuard::of(&room, successor));
             let beginning = successor.add_to(&mut commit);
             rows = self.handed_over(rows, beginning).await?;
         }
@@ -106,7 +106,7 @@ impl Writer {
             self.loaded = Some(loaded);
             return Ok(SideOutcome::Written { own: None, started: None, kept: None });
         }
-        let landed = match tools.commit(commit).await {
+        let landed = match room.commit(commit).await {
             Ok(landed) => landed,
             Err(failed) => {
                 if let Some(birth) = &mut birth {
@@ -118,7 +118,7 @@ impl Writer {
                 };
             }
         };
-        tools.blobs.named(Some(self.run), named);
+        room.blobs.named(Some(self.run), named);
         self.settle(loaded, had_ended, false);
         let own = landed.of(self.run);
         let mut started = None;
@@ -136,7 +136,7 @@ impl Writer {
         for mut put in beginning {
             if &*put.space == rows::SESSION_ACTIVE {
                 rows.retain(|other| other.space != put.space || other.key != put.key);
-                let found = self.tools.store.row(&put.space, &put.key).await?;
+                let found = self.room.ground.store.row(&put.space, &put.key).await?;
                 // One of a store that did not note this yet has none.
                 let is_own = |value: &[u8]| value == rows::written(&self.run.to_string());
                 put.guard = match found {

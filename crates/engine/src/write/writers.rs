@@ -10,18 +10,18 @@ use tokio::sync::mpsc;
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
 use crate::write::request::{Job, ReplyTo, Request, Turn};
+use crate::write::room::WriteRoom;
 use crate::write::run_writer::Writer;
-use crate::write::tools::Tools;
 use crate::{Error, Failure, limits};
 
 pub(crate) struct Writers {
-    tools: Arc<Tools>,
+    room: Arc<WriteRoom>,
     awake: Mutex<HashMap<RunId, mpsc::Sender<Request>>>,
 }
 
 impl Writers {
-    pub(crate) fn new(tools: Arc<Tools>) -> Arc<Self> {
-        Arc::new(Writers { tools, awake: Mutex::default() })
+    pub(crate) fn new(room: Arc<WriteRoom>) -> Arc<Self> {
+        Arc::new(Writers { room, awake: Mutex::default() })
     }
 
     pub(crate) fn awake(&self) -> usize {
@@ -48,7 +48,7 @@ impl Writers {
                 }
             }
         }
-        Err(if self.tools.world.tasks.shutdown_signal(Kind::Writer).is_requested() {
+        Err(if self.room.ground.world.tasks.shutdown_signal(Kind::Writer).is_requested() {
             Error::shutting_down()
         } else {
             Error::bug(format!("the writer of {run} does not stay awake"))
@@ -60,8 +60,8 @@ impl Writers {
         if let Some(inbox) = self.awake.lock().unwrap_or_else(PoisonError::into_inner).get(&run) {
             return Ok(inbox.clone());
         }
-        if !self.tools.fresh.is_asleep(run) {
-            match self.tools.store.end(&journal::stream_of(run)).await? {
+        if !self.room.fresh.is_asleep(run) {
+            match self.room.ground.store.end(&journal::stream_of(run)).await? {
                 None => return Err(run_not_found(run)),
                 Some(tail) if tail.erased => return Err(run_erased(run)),
                 Some(_) => {}
@@ -85,9 +85,9 @@ impl Writers {
         }
         let (inbox, receiver) = mpsc::channel(limits::INBOX_MAX);
         awake.insert(run, inbox.clone());
-        let writer = Writer::new(self.tools.clone(), run);
+        let writer = Writer::new(self.room.clone(), run);
         let writers = self.clone();
-        self.tools.world.tasks.spawn(Kind::Writer, move |shutdown| async move {
+        self.room.ground.world.tasks.spawn(Kind::Writer, move |shutdown| async move {
             let mut end = End { writers: writers.clone(), run, as_meant: false };
             writer.work(receiver, shutdown, move |inbox| writers.retire(run, inbox)).await;
             end.as_meant = true;
@@ -133,8 +133,8 @@ impl Drop for End {
     fn drop(&mut self) {
         self.writers.drop_closed(self.run);
         if !self.as_meant {
-            let tools = &self.writers.tools;
-            tools.timers.look_again(self.run, &tools.world);
+            let room = &self.writers.room;
+            room.timers.look_again(self.run, &room.ground.world);
         }
     }
 }

@@ -16,12 +16,12 @@ async fn asked(scene: &Scene) -> recount_event::RunId {
 }
 
 async fn row(scene: &Scene) -> recount_engine::ApprovalRow {
-    scene.engine.approval(&ForeignId::parse("a1").unwrap()).await.unwrap().unwrap()
+    scene.engine.read().approval(&ForeignId::parse("a1").unwrap()).await.unwrap().unwrap()
 }
 
 async fn pending(scene: &Scene) -> usize {
     let query = ListQuery { limit: 10, status: Some("pending".into()), ..ListQuery::default() };
-    scene.engine.list_approvals(&query).await.unwrap().items.len()
+    scene.engine.read().list_approvals(&query).await.unwrap().items.len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +196,7 @@ async fn an_approval_id_names_one_request_in_the_whole_store() {
     asked(&scene).await;
     let other = scene.start().await;
     assert_eq!(code(scene.report(other, 1, &[ASK]).await), Code::IdTaken);
-    assert_eq!(scene.engine.tail(other).await.unwrap(), Some(2));
+    assert_eq!(scene.engine.read().tail(other).await.unwrap(), Some(2));
     assert!(scene.report(other, 1, &[("ext.test.note", "{}")]).await.is_ok());
     scene.check().await;
 }

@@ -19,17 +19,17 @@ fn id(text: &str) -> ForeignId {
 /// A run of our own that has started.
 pub(crate) async fn own(scene: &Scene, task: Option<TaskId>) -> RunId {
     let new = NewRun { queued: Queued::new(RunKind::AgentLoop), task, session: None, resumed_from: None };
-    let (run, _) = scene.engine.create_run(new).await.unwrap();
+    let (run, _) = scene.engine.write().create_run(new).await.unwrap();
     say(scene, run, drafts(&[("run.started", "{}")])).await;
     run
 }
 
 pub(crate) async fn say(scene: &Scene, run: RunId, drafts: Vec<Draft>) {
-    scene.engine.submit(run, Command::Progress { drafts }).await.unwrap();
+    scene.engine.write().submit(run, Command::Progress { drafts }).await.unwrap();
 }
 
 async fn task(scene: &Scene) -> TaskId {
-    scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap()
+    scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap()
 }
 
 fn thing(kind: &str, bytes: &[u8]) -> Keep {
@@ -53,7 +53,7 @@ fn patch(bytes: &[u8]) -> Keep {
 
 /// Kept and told.
 async fn kept(scene: &Scene, run: RunId, thing: Keep) -> KeptArtifact {
-    let kept = scene.engine.keep(run, thing).await.unwrap();
+    let kept = scene.engine.write().keep(run, thing).await.unwrap();
     // Lists are in the order of instants.
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     say(scene, run, vec![kept.created.clone()]).await;
@@ -61,14 +61,14 @@ async fn kept(scene: &Scene, run: RunId, thing: Keep) -> KeptArtifact {
 }
 
 async fn row(scene: &Scene, id: &ForeignId) -> ArtifactRow {
-    scene.engine.artifacts_called(id).await.unwrap().remove(0)
+    scene.engine.read().artifacts_called(id).await.unwrap().remove(0)
 }
 
 async fn listed(scene: &Scene, filter: ArtifactFilter, limit: usize) -> Vec<String> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
         let query = ListQuery { after, limit, status: None };
-        let page = scene.engine.list_artifacts(&query, &filter, &Narrowing::default()).await.unwrap();
+        let page = scene.engine.read().list_artifacts(&query, &filter, &Narrowing::default()).await.unwrap();
         ids.extend(page.items.into_iter().map(|row| row.id));
         after = page.next;
         if !page.has_more {
@@ -84,7 +84,7 @@ fn status(of: &str, new: &str) -> Vec<Draft> {
 }
 
 async fn delete(scene: &Scene, task: TaskId) {
-    scene.engine.delete_task(task, "operator").await.unwrap();
+    scene.engine.admin().delete_task(task, "operator").await.unwrap();
 }
 
 async fn blobs(scene: &Scene) -> usize {
@@ -118,13 +118,13 @@ async fn what_is_kept_is_listed_read_and_folded_again() {
         ("command_output", "created", Some(3))
     );
     assert_eq!(found.task_id, Some(task.to_string()));
-    assert_eq!(scene.engine.artifact_bytes(&found).await.unwrap(), "one");
+    assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), "one");
     let found = row(&scene, &second.id).await;
     assert_eq!((found.path.as_deref(), found.base_revision.as_deref()), (Some("a.rs"), Some("absent")));
     assert_eq!((found.additions, found.deletions, found.hunks), (Some(1), Some(0), Some(1)));
     // The same bytes lie there once.
     assert_eq!(blobs(&scene).await, 2);
-    assert_eq!(scene.engine.missing_artifact(&id("art_1")).await.code(), Code::ArtifactNotFound);
+    assert_eq!(scene.engine.read().missing_artifact(&id("art_1")).await.code(), Code::ArtifactNotFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,11 +178,11 @@ async fn what_is_too_large_is_cut_and_what_is_too_much_is_refused() {
     let found = row(&scene, &cut.id).await;
     assert_eq!((found.truncated, found.original_size_bytes), (Some(true), Some(large.len() as u64)));
     assert_eq!(found.size_bytes, Some(whole.len() as u64));
-    assert_eq!(scene.engine.artifact_bytes(&found).await.unwrap(), whole);
+    assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), whole);
     for _ in 1..10 {
         kept(&scene, run, thing("command_output", &whole)).await;
     }
-    assert_eq!(code(scene.engine.keep(run, thing("command_output", b"1")).await), Code::LimitReached);
+    assert_eq!(code(scene.engine.write().keep(run, thing("command_output", b"1")).await), Code::LimitReached);
     // Also for who counts anew, and in the next run of the task; not elsewhere.
     let other = own(&scene, None).await;
     kept(&scene, other, thing("command_output", b"1")).await;
@@ -190,7 +190,10 @@ async fn what_is_too_large_is_cut_and_what_is_too_much_is_refused() {
     scene.reopen().await;
     scene.cancel(run).await.unwrap();
     let next = own(&scene, Some(task)).await;
-    assert_eq!(code(scene.engine.keep(next, thing("command_output", b"1")).await), Code::LimitReached);
+    assert_eq!(
+        code(scene.engine.write().keep(next, thing("command_output", b"1")).await),
+        Code::LimitReached
+    );
     delete(&scene, task).await;
     kept(&scene, other, thing("command_output", b"2")).await;
     scene.check().await;
@@ -208,22 +211,22 @@ async fn artifacts_go_with_their_run_and_bytes_with_the_last_that_needs_them() {
     let alone = kept(&scene, run, thing("command_output", b"alone")).await;
     let theirs = kept(&scene, other, thing("command_output", b"shared")).await;
     // Kept, and never told.
-    scene.engine.keep(run, thing("command_output", b"untold")).await.unwrap();
+    scene.engine.write().keep(run, thing("command_output", b"untold")).await.unwrap();
     assert_eq!(blobs(&scene).await, 3);
     delete(&scene, task).await;
     scene.check().await;
     for gone in [&shared.id, &alone.id] {
-        assert!(scene.engine.artifacts_called(gone).await.unwrap().is_empty());
-        assert_eq!(scene.engine.missing_artifact(gone).await.code(), Code::RunErased);
-        assert_eq!(scene.engine.run_of_gone_artifact(gone).await.unwrap(), Some(run));
+        assert!(scene.engine.read().artifacts_called(gone).await.unwrap().is_empty());
+        assert_eq!(scene.engine.read().missing_artifact(gone).await.code(), Code::RunErased);
+        assert_eq!(scene.engine.read().run_of_gone_artifact(gone).await.unwrap(), Some(run));
     }
     assert_eq!(blobs(&scene).await, 1, "what another run needs stays");
     let found = row(&scene, &theirs.id).await;
-    assert_eq!(scene.engine.artifact_bytes(&found).await.unwrap(), "shared");
+    assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), "shared");
     // Pruned with the beginning of its run.
     scene.cancel(other).await.unwrap();
-    scene.engine.prune(other, None, "test").await.unwrap();
-    assert_eq!(scene.engine.missing_artifact(&theirs.id).await.code(), Code::ArtifactPruned);
+    scene.engine.admin().prune(other, None, "test").await.unwrap();
+    assert_eq!(scene.engine.read().missing_artifact(&theirs.id).await.code(), Code::ArtifactPruned);
     assert_eq!(blobs(&scene).await, 0);
     scene.check().await;
 }
@@ -233,16 +236,17 @@ async fn bytes_that_a_process_kept_and_never_named_are_found_by_the_next() {
     let mut scene = Scene::new().await;
     let run = own(&scene, None).await;
     kept(&scene, run, thing("command_output", b"named")).await;
-    scene.engine.keep(run, thing("command_output", b"untold")).await.unwrap();
-    scene.engine.upload(upload("image/png", b"waits")).await.unwrap();
+    scene.engine.write().keep(run, thing("command_output", b"untold")).await.unwrap();
+    scene.engine.write().upload(upload("image/png", b"waits")).await.unwrap();
     assert_eq!(blobs(&scene).await, 3);
     scene.reopen().await;
     while blobs(&scene).await > 2 {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     let query = ListQuery { limit: 5, ..ListQuery::default() };
-    let named = scene.engine.list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default()).await;
-    assert_eq!(scene.engine.artifact_bytes(&named.unwrap().items[0]).await.unwrap(), "named");
+    let named =
+        scene.engine.read().list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default()).await;
+    assert_eq!(scene.engine.read().artifact_bytes(&named.unwrap().items[0]).await.unwrap(), "named");
 }
 
 fn upload(mime: &str, bytes: &[u8]) -> Upload {
@@ -259,8 +263,8 @@ fn upload(mime: &str, bytes: &[u8]) -> Upload {
 async fn what_was_sent_in_becomes_a_thing_of_the_run_that_uses_it_and_else_is_forgotten() {
     let scene = Scene::new().await;
     let (used, unused) = (
-        scene.engine.upload(upload("image/png", b"\x89PNG\0one")).await.unwrap(),
-        scene.engine.upload(upload("image/png", b"\x89PNG\0two")).await.unwrap(),
+        scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap(),
+        scene.engine.write().upload(upload("image/png", b"\x89PNG\0two")).await.unwrap(),
     );
     let (used, unused) = (id(&used.id), id(&unused.id));
     let before = row(&scene, &used).await;
@@ -272,11 +276,11 @@ async fn what_was_sent_in_becomes_a_thing_of_the_run_that_uses_it_and_else_is_fo
         (first, "artifact.created", true),
         (second, "artifact.referenced", true),
     ] {
-        let kept = scene.engine.attach(run, &used).await.unwrap();
+        let kept = scene.engine.write().attach(run, &used).await.unwrap();
         assert_eq!(kept.created.payload.type_name(), how);
         if keeps {
             say(&scene, run, vec![kept.created]).await;
-            assert_eq!(scene.engine.uploaded(&used).await.unwrap(), None);
+            assert_eq!(scene.engine.catalogue().uploaded(&used).await.unwrap(), None);
             // Only what waits counts against what may wait.
             for space in ["record.uploads", "record.uploads_due", "record.upload_blobs"] {
                 assert_eq!(scene.disk.rows_of(space).await.len(), 1, "{space}");
@@ -284,20 +288,30 @@ async fn what_was_sent_in_becomes_a_thing_of_the_run_that_uses_it_and_else_is_fo
         }
     }
     scene.check().await;
-    let runs: Vec<String> =
-        scene.engine.artifacts_called(&used).await.unwrap().into_iter().map(|row| row.run_id).collect();
+    let runs: Vec<String> = scene
+        .engine
+        .read()
+        .artifacts_called(&used)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|row| row.run_id)
+        .collect();
     assert_eq!(runs, [first.to_string()]);
-    assert_eq!(scene.engine.artifact_bytes(&row(&scene, &used).await).await.unwrap(), &b"\x89PNG\0one"[..]);
+    assert_eq!(
+        scene.engine.read().artifact_bytes(&row(&scene, &used).await).await.unwrap(),
+        &b"\x89PNG\0one"[..]
+    );
     tokio::time::sleep(recount_engine::limits::UPLOAD_LIFE + recount_engine::limits::UPLOAD_SWEEP * 2).await;
-    assert!(scene.engine.artifacts_called(&unused).await.unwrap().is_empty());
-    assert_eq!(scene.engine.missing_artifact(&unused).await.code(), Code::ArtifactNotFound);
+    assert!(scene.engine.read().artifacts_called(&unused).await.unwrap().is_empty());
+    assert_eq!(scene.engine.read().missing_artifact(&unused).await.code(), Code::ArtifactNotFound);
     assert_eq!(blobs(&scene).await, 1);
     // Later runs refer to what the others have.
     let third = own(&scene, None).await;
-    let kept = scene.engine.attach(third, &used).await.unwrap();
+    let kept = scene.engine.write().attach(third, &used).await.unwrap();
     assert_eq!(kept.created.payload.type_name(), "artifact.referenced");
     say(&scene, third, vec![kept.created]).await;
-    assert_eq!(code(scene.engine.attach(third, &unused).await), Code::ArtifactNotFound);
+    assert_eq!(code(scene.engine.write().attach(third, &unused).await), Code::ArtifactNotFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -311,7 +325,7 @@ async fn what_a_producer_says_it_has_is_known_and_its_bytes_are_not() {
     scene.check().await;
     for name in ["mine", "other"] {
         let found = row(&scene, &id(name)).await;
-        assert_eq!(code(scene.engine.artifact_bytes(&found).await), Code::ArtifactBytesMissing);
+        assert_eq!(code(scene.engine.read().artifact_bytes(&found).await), Code::ArtifactBytesMissing);
     }
 }
 
@@ -333,31 +347,31 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
     let run = scene.queue_for(Some(task)).await.unwrap();
     scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
     // Sent in and then named, and the other way around.
-    let sent = scene.engine.upload(upload("image/png", before)).await.unwrap();
+    let sent = scene.engine.write().upload(upload("image/png", before)).await.unwrap();
     named_by_a_producer(&scene, run, 1, "first", &sent.hash).await;
     let late = format!("blake3:{}", blake3::hash(after).to_hex());
     named_by_a_producer(&scene, run, 2, "second", &late).await;
-    scene.engine.upload(upload("image/png", after)).await.unwrap();
+    scene.engine.write().upload(upload("image/png", after)).await.unwrap();
     // What was never here.
     named_by_a_producer(&scene, run, 3, "third", &format!("blake3:{}", "0".repeat(64))).await;
     for waits in [true, false] {
         for (name, hash, bytes) in [("first", &sent.hash, before), ("second", &late, after)] {
             let found = row(&scene, &id(name)).await;
-            assert_eq!(scene.engine.artifact_bytes(&found).await.unwrap(), bytes, "{name}");
+            assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), bytes, "{name}");
             let blob = hash.strip_prefix("blake3:").unwrap();
             scene.disk.memory.remove_blob(blob).await.unwrap();
-            let lost = code(scene.engine.artifact_bytes(&found).await);
+            let lost = code(scene.engine.read().artifact_bytes(&found).await);
             assert_eq!(lost, Code::ArtifactBytesLost, "{name}, sent in and waiting: {waits}");
-            let missing = scene.engine.missing_blobs().await.unwrap();
+            let missing = scene.engine.admin().missing_blobs().await.unwrap();
             let is_named = |blob: &recount_engine::MissingBlob| {
                 blob.artifact == name && blob.run_id == Some(run.to_string())
             };
             assert!(missing.iter().any(is_named), "{name}: {missing:?}");
             scene.disk.memory.put_blob(Bytes::from_static(bytes)).await.unwrap();
         }
-        assert_eq!(scene.engine.missing_blobs().await.unwrap(), []);
+        assert_eq!(scene.engine.admin().missing_blobs().await.unwrap(), []);
         let found = row(&scene, &id("third")).await;
-        assert_eq!(code(scene.engine.artifact_bytes(&found).await), Code::ArtifactBytesMissing);
+        assert_eq!(code(scene.engine.read().artifact_bytes(&found).await), Code::ArtifactBytesMissing);
         forgotten().await;
     }
     scene.check().await;
@@ -371,12 +385,12 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
 async fn what_is_pruned_is_no_more_said_to_have_been_kept() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let sent = scene.engine.upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
+    let sent = scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
     named_by_a_producer(&scene, run, 1, "first", &sent.hash).await;
     forgotten().await;
     assert_eq!(scene.disk.rows_of("record.blobs_kept").await.len(), 1);
     scene.cancel(run).await.unwrap();
-    scene.engine.prune(run, None, "manual").await.unwrap();
+    scene.engine.admin().prune(run, None, "manual").await.unwrap();
     assert!(scene.disk.rows_of("record.blobs_kept").await.is_empty());
     assert_eq!(blobs(&scene).await, 0);
     scene.check().await;
@@ -387,7 +401,7 @@ async fn what_is_pruned_is_no_more_said_to_have_been_kept() {
 async fn a_refused_report_holds_no_bytes() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let sent = scene.engine.upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
+    let sent = scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
     let named = format!(r#"{{"artifact_id":"first","kind":"image","hash":"{}"}}"#, sent.hash);
     scene.store.next_appends([Fate::Refuse(FaultKind::Full)]);
     assert!(scene.report(run, 1, &[("artifact.created", &named)]).await.is_err());
@@ -404,10 +418,10 @@ async fn secrets_are_masked_in_what_is_kept() {
     let found = kept(&scene, run, patch(text.as_bytes())).await;
     assert!(found.masked && !found.truncated);
     let found = row(&scene, &found.id).await;
-    let bytes = scene.engine.artifact_bytes(&found).await.unwrap();
+    let bytes = scene.engine.read().artifact_bytes(&found).await.unwrap();
     assert_eq!(bytes.len(), text.len());
     assert!(!String::from_utf8(bytes.to_vec()).unwrap().contains(secret));
-    let sent = scene.engine.upload(upload("text/plain", text.as_bytes())).await.unwrap();
-    let bytes = scene.engine.artifact_bytes(&row(&scene, &id(&sent.id)).await).await.unwrap();
+    let sent = scene.engine.write().upload(upload("text/plain", text.as_bytes())).await.unwrap();
+    let bytes = scene.engine.read().artifact_bytes(&row(&scene, &id(&sent.id)).await).await.unwrap();
     assert!(!String::from_utf8(bytes.to_vec()).unwrap().contains(secret));
 }

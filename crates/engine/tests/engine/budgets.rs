@@ -10,7 +10,7 @@ use crate::scene::{Scene, code, drafts};
 
 async fn task(scene: &Scene, micros_usd: Option<u64>) -> TaskId {
     let new = NewTask { title: None, budget_micros_usd: micros_usd, budget_tokens: None };
-    scene.engine.create_task_once(new, None, None).await.unwrap().0.id.parse().unwrap()
+    scene.engine.write().create_task_once(new, None, None).await.unwrap().0.id.parse().unwrap()
 }
 
 async fn queue(scene: &Scene, task: TaskId) -> Result<RunId, recount_engine::Error> {
@@ -20,7 +20,7 @@ async fn queue(scene: &Scene, task: TaskId) -> Result<RunId, recount_engine::Err
         session: None,
         resumed_from: None,
     };
-    scene.engine.create_run(new).await.map(|(run, _)| run)
+    scene.engine.write().create_run(new).await.map(|(run, _)| run)
 }
 
 async fn queued(scene: &Scene, run: RunId) -> Queued {
@@ -72,7 +72,7 @@ async fn each_run_is_told_what_its_task_may_spend_and_has_spent() {
     spend(&scene, first, [0; 3], [7, 5, 85], true).await;
     scene.check().await;
     scene.reopen().await;
-    let budget = scene.engine.task_budget(task).await.unwrap();
+    let budget = scene.engine.catalogue().task_budget(task).await.unwrap();
     assert_eq!((budget.micros_usd_left(), budget.tokens_used(), budget.tokens_left()), (Some(15), 12, None));
     let second = queue(&scene, task).await.unwrap();
     let told = queued(&scene, second).await;
@@ -80,13 +80,13 @@ async fn each_run_is_told_what_its_task_may_spend_and_has_spent() {
     assert_eq!((told.prior_input_tokens, told.prior_output_tokens), (Some(7), Some(5)));
     assert_eq!((told.prior_cost_micros_usd, told.budget_warned), (Some(85), Some(true)));
     spend(&scene, second, [7, 5, 85], [1, 1, 5], false).await;
-    let budget = scene.engine.task_budget(task).await.unwrap();
+    let budget = scene.engine.catalogue().task_budget(task).await.unwrap();
     assert_eq!((budget.spent_micros_usd, budget.input_tokens, budget.warned), (90, 8, true));
     // A run whose beginning is gone still says what was spent.
-    scene.engine.prune(second, None, "test").await.unwrap();
+    scene.engine.admin().prune(second, None, "test").await.unwrap();
     scene.check().await;
     scene.reopen().await;
-    assert_eq!(scene.engine.task_budget(task).await.unwrap(), budget);
+    assert_eq!(scene.engine.catalogue().task_budget(task).await.unwrap(), budget);
     scene.check().await;
 }
 
@@ -95,27 +95,28 @@ async fn a_budget_is_only_raised_and_may_be_raised_while_others_change_the_task(
     let scene = Scene::new().await;
     let task = task(&scene, Some(100)).await;
     let raise = |micros: u64| Raise { budget_micros_usd: Some(micros), ..Raise::default() };
-    let refused = scene.engine.change_task(task, raise(99)).await.unwrap_err();
+    let refused = scene.engine.write().change_task(task, raise(99)).await.unwrap_err();
     assert_eq!(refused.code(), Code::BudgetNotRaised);
     assert!(refused.to_string().contains("99") && refused.to_string().contains("100"), "{refused}");
     let raises: Vec<Raise> = (100..108).map(raise).collect();
-    let answers = join_all(raises.into_iter().map(|raise| scene.engine.change_task(task, raise))).await;
+    let answers =
+        join_all(raises.into_iter().map(|raise| scene.engine.write().change_task(task, raise))).await;
     assert!(answers.iter().all(|answer| match answer {
         Ok(_) => true,
         Err(error) => [Code::BudgetNotRaised, Code::StoreBusy].contains(&error.code()),
     }));
-    let row = scene.engine.task(task).await.unwrap().unwrap();
+    let row = scene.engine.catalogue().task(task).await.unwrap().unwrap();
     assert!(row.budget_micros_usd >= Some(101), "{row:?}");
     let tokens = Raise { budget_tokens: Some(5), title: Some("t".into()), ..Raise::default() };
-    let row = scene.engine.change_task(task, tokens).await.unwrap();
+    let row = scene.engine.write().change_task(task, tokens).await.unwrap();
     assert_eq!((row.budget_tokens, row.title.as_deref()), (Some(5), Some("t")));
     // A run is told what holds when it is queued.
-    let (run, raised) = tokio::join!(queue(&scene, task), scene.engine.change_task(task, raise(500)));
+    let (run, raised) = tokio::join!(queue(&scene, task), scene.engine.write().change_task(task, raise(500)));
     raised.unwrap();
     let told = queued(&scene, run.unwrap()).await;
     assert_eq!(told.task_budget_tokens, Some(5));
     let nobody = "task_01JZZZZZZZZZZZZZZZZZZZZZZZ".parse().unwrap();
-    assert_eq!(code(scene.engine.change_task(nobody, raise(1)).await), Code::TaskNotFound);
+    assert_eq!(code(scene.engine.write().change_task(nobody, raise(1)).await), Code::TaskNotFound);
 }
 
 #[tokio::test(start_paused = true)]

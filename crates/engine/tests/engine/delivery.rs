@@ -92,8 +92,8 @@ impl Reader {
         let after = self.got.last().map(|(cursor, _)| *cursor);
         self.caught_up = false;
         self.subscription = Some(match run {
-            Some(run) => scene.engine.follow_run(run, after).await.unwrap(),
-            None => scene.engine.follow_feed(after).await.unwrap(),
+            Some(run) => scene.engine.read().follow_run(run, after).await.unwrap(),
+            None => scene.engine.read().follow_feed(after).await.unwrap(),
         });
     }
 }
@@ -139,8 +139,8 @@ async fn play(padding: usize, steps: Vec<Step>) {
         reader.join(&scene, run.map(|run| run.0)).await;
         reader.take(usize::MAX).await;
         let (stored, _) = match run {
-            Some((run, ..)) => scene.engine.read_run(*run, None, 100_000).await.unwrap(),
-            None => scene.engine.read_feed(None, 100_000).await.unwrap(),
+            Some((run, ..)) => scene.engine.read().read_run(*run, None, 100_000).await.unwrap(),
+            None => scene.engine.read().read_feed(None, 100_000).await.unwrap(),
         };
         let stored: Vec<(u64, Vec<u8>)> =
             stored.into_iter().map(|(at, bytes)| (at, bytes.to_vec())).collect();

@@ -94,7 +94,7 @@ async fn employ(
     at_once: usize,
 ) {
     let hand = Hand { how, leave: leave.clone(), seen: seen.clone() };
-    scene.engine.employ(Arc::new(hand), at_once).await.unwrap();
+    scene.engine.work().employ(Arc::new(hand), at_once).await.unwrap();
 }
 
 async fn house(how: How, at_once: usize) -> House {
@@ -110,7 +110,7 @@ fn shell() -> NewRun {
 
 impl House {
     async fn queue(&self) -> RunId {
-        self.scene.engine.create_run(shell()).await.unwrap().0
+        self.scene.engine.write().create_run(shell()).await.unwrap().0
     }
 
     /// Waits, in paused time, until a run's types are these.
@@ -130,9 +130,9 @@ async fn what_is_refused_is_not_queued_and_what_is_missing_is_filled_in() {
     let house = house(How::Well, 1).await;
     let mut new = shell();
     new.queued.model = Some("none".into());
-    assert_eq!(code(house.scene.engine.create_run(new).await), Code::ModelUnknown);
+    assert_eq!(code(house.scene.engine.write().create_run(new).await), Code::ModelUnknown);
     let run = house.queue().await;
-    let queued = house.scene.engine.read_run(run, None, 1).await.unwrap().0;
+    let queued = house.scene.engine.read().read_run(run, None, 1).await.unwrap().0;
     assert!(String::from_utf8_lossy(&queued[0].1).contains("filled in"));
 }
 
@@ -147,7 +147,7 @@ async fn so_many_at_a_time_and_the_others_are_told_their_place() {
     for run in [three, four] {
         house.becomes(run, &["run.queued", "run.throttled"]).await;
     }
-    let stats = house.scene.engine.stats().await.unwrap();
+    let stats = house.scene.engine.admin().stats().await.unwrap();
     assert_eq!((stats.runs_at_work, stats.runs_in_line), (2, 2));
     house.leave.add_permits(4);
     let waited = ["run.queued", "run.throttled", "run.started", "run.finished"];
@@ -155,7 +155,7 @@ async fn so_many_at_a_time_and_the_others_are_told_their_place() {
     house.becomes(three, &waited).await;
     house.becomes(four, &waited).await;
     assert_eq!(*house.seen.lock().unwrap(), [one, two, three, four], "in the order in which they came");
-    let stats = house.scene.engine.stats().await.unwrap();
+    let stats = house.scene.engine.admin().stats().await.unwrap();
     assert_eq!((stats.runs_at_work, stats.runs_in_line), (0, 0));
     house.scene.check().await;
 }
@@ -173,10 +173,10 @@ async fn a_run_that_kills_its_workers_fails_in_the_end() {
         types.push("run.failed");
         house.becomes(run, &types).await;
         assert_eq!(
-            house.scene.engine.run(run).await.unwrap().unwrap().ending.as_deref(),
+            house.scene.engine.catalogue().run(run).await.unwrap().unwrap().ending.as_deref(),
             Some("worker_lost")
         );
-        assert_eq!(house.scene.engine.stats().await.unwrap().runs_at_work, 0);
+        assert_eq!(house.scene.engine.admin().stats().await.unwrap().runs_at_work, 0);
     }
 }
 
@@ -206,7 +206,7 @@ async fn who_lost_a_run_to_another_worker_can_report_nothing_more() {
         lease_until_ms: None,
         reason: "worker_lease_expired".into(),
     };
-    house.scene.engine.submit(run, command).await.unwrap();
+    house.scene.engine.write().submit(run, command).await.unwrap();
     house.leave.add_permits(1);
     let taken = ["run.queued", "run.started", "gap.run_disconnected", "run.started"];
     house.becomes(run, &taken).await;
@@ -228,7 +228,7 @@ async fn what_a_timer_let_go_on_before_anybody_works_is_not_taken_for_lost() {
         ("run.waiting", r#"{"for":[{"kind":"approval","id":"a1"}]}"#),
     ];
     let progress = recount_run::Command::Progress { drafts: drafts(&asked) };
-    house.scene.engine.submit(run, progress).await.unwrap();
+    house.scene.engine.write().submit(run, progress).await.unwrap();
     house.scene.reopen_at(START_MS + 60_000).await;
     let granted = [
         "run.queued",
@@ -249,15 +249,15 @@ async fn what_a_timer_let_go_on_before_anybody_works_is_not_taken_for_lost() {
 async fn beginning_a_run_and_following_it_to_its_end_reads_nothing_back() {
     let house = house(How::Well, 2).await;
     let session = crate::say::begin(&house.scene).await;
-    let before = house.scene.engine.setup(session).await.unwrap();
+    let before = house.scene.engine.catalogue().setup(session).await.unwrap();
     house.leave.add_permits(1);
     // Whatever an engine looks at when it opens has been looked at then.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (reads, appends) = (house.scene.store.reads(), house.scene.store.appends());
     let new = crate::say::message("hello");
     let saying = Saying { session, new, before, overrides: Overrides::default(), supersedes: None };
-    let (run, _) = house.scene.engine.say(saying, None).await.unwrap();
-    let mut events = house.scene.engine.follow_events(run, None).await.unwrap();
+    let (run, _) = house.scene.engine.write().say(saying, None).await.unwrap();
+    let mut events = house.scene.engine.read().follow_events(run, None).await.unwrap();
     let mut types = Vec::new();
     while let Some(page) = events.next().await.unwrap() {
         types.extend(page.iter().map(|event| event.type_name().to_owned()));
@@ -295,7 +295,7 @@ async fn a_first_append_that_fails_has_the_run_read_from_the_log() {
         house.scene.store.next_appends([fate]);
         house.leave.add_permits(4);
         for _ in 0..1_000 {
-            if house.scene.engine.run(run).await.unwrap().unwrap().has_ended() {
+            if house.scene.engine.catalogue().run(run).await.unwrap().unwrap().has_ended() {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -315,9 +315,9 @@ async fn who_goes_away_while_a_run_begins_leaves_it_to_be_worked_at() {
         Saying { session, new: crate::say::message("hello"), before: None, overrides, supersedes: None };
     house.scene.store.next_appends([Fate::NeverAnswer]);
     // Asked once, and given up while the store is at it.
-    let said = house.scene.engine.say(saying, None).now_or_never();
+    let said = house.scene.engine.write().say(saying, None).now_or_never();
     assert!(said.is_none());
-    let run = house.scene.engine.active_run(session).await.unwrap().unwrap();
+    let run = house.scene.engine.catalogue().active_run(session).await.unwrap().unwrap();
     house.becomes(run, &["run.queued", "run.started", "run.finished"]).await;
     house.scene.check().await;
 }
@@ -334,7 +334,7 @@ async fn a_run_that_was_over_before_its_maker_heard_of_it_is_not_taken_for_new()
         go.send(()).unwrap();
         run
     };
-    let (made, run) = tokio::join!(house.scene.engine.create_run(shell()), ended);
+    let (made, run) = tokio::join!(house.scene.engine.write().create_run(shell()), ended);
     assert_eq!(made.unwrap().0, run);
     // By then its writer sleeps.
     tokio::time::sleep(recount_engine::limits::WRITER_IDLE * 2).await;
@@ -353,7 +353,7 @@ async fn runs_that_wait_in_line_are_kept_at_hand_up_to_a_bound() {
     let many = recount_engine::limits::FRESH_BYTES_MAX / 100_000 + 8;
     let mut runs = Vec::new();
     for _ in 0..many {
-        runs.push(house.scene.engine.create_run(long()).await.unwrap().0);
+        runs.push(house.scene.engine.write().create_run(long()).await.unwrap().0);
     }
     let reads = house.scene.store.reads();
     house.scene.cancel(runs[many - 1]).await.unwrap();
@@ -372,7 +372,7 @@ async fn who_works_at_a_new_run_need_not_wait_for_it_to_be_confirmed_and_may() {
         let (go, late) = tokio::sync::oneshot::channel();
         house.scene.store.next_appends([Fate::AnswerLate(late)]);
         let engine = house.scene.engine.clone();
-        let asked = async move { engine.create_run(shell()).await.unwrap().0 };
+        let asked = async move { engine.write().create_run(shell()).await.unwrap().0 };
         tokio::pin!(asked);
         tokio::select! {
             _ = &mut asked => panic!("it was answered before the store said so"),
@@ -394,30 +394,30 @@ async fn nobody_stays_at_a_run_whose_beginning_was_refused() {
         let house = house(how, 1).await;
         let session = crate::say::begin(&house.scene).await;
         let in_session = || NewRun { session: Some(session), ..shell() };
-        let first = house.scene.engine.create_run(in_session()).await.unwrap().0;
+        let first = house.scene.engine.write().create_run(in_session()).await.unwrap().0;
         house.becomes(first, &["run.queued", "run.started"]).await;
         house.leave.add_permits(1);
         house.becomes(first, &["run.queued", "run.started", "run.finished"]).await;
 
         // By the disk, and by the rules of the session.
         house.scene.store.next_appends([Fate::Refuse(FaultKind::Full)]);
-        assert_eq!(code(house.scene.engine.create_run(in_session()).await), Code::StoreFull);
+        assert_eq!(code(house.scene.engine.write().create_run(in_session()).await), Code::StoreFull);
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let second = house.scene.engine.create_run(in_session()).await.unwrap().0;
+        let second = house.scene.engine.write().create_run(in_session()).await.unwrap().0;
         house.becomes(second, &["run.queued", "run.started"]).await;
-        assert_eq!(code(house.scene.engine.create_run(in_session()).await), Code::SessionBusy);
+        assert_eq!(code(house.scene.engine.write().create_run(in_session()).await), Code::SessionBusy);
         house.leave.add_permits(1);
         house.becomes(second, &["run.queued", "run.started", "run.finished"]).await;
 
-        let third = house.scene.engine.create_run(in_session()).await.unwrap().0;
+        let third = house.scene.engine.write().create_run(in_session()).await.unwrap().0;
         house.leave.add_permits(1);
         house.becomes(third, &["run.queued", "run.started", "run.finished"]).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
-        let stats = house.scene.engine.stats().await.unwrap();
+        let stats = house.scene.engine.admin().stats().await.unwrap();
         assert_eq!((stats.runs_at_work, stats.runs_in_line), (0, 0));
         let seen = house.seen.lock().unwrap().clone();
         for refused in seen.iter().filter(|run| ![first, second, third].contains(run)) {
-            let read = house.scene.engine.read_run(*refused, None, 1).await;
+            let read = house.scene.engine.read().read_run(*refused, None, 1).await;
             assert_eq!(code(read), Code::RunNotFound, "{refused} stands nowhere");
         }
         house.scene.check().await;
@@ -431,11 +431,13 @@ async fn a_run_is_worked_at_whose_beginning_nobody_was_told_of() {
         house.leave.add_permits(1);
         house.scene.store.next_appends([fate]);
         let asked =
-            tokio::time::timeout(Duration::from_secs(1), house.scene.engine.create_run(shell())).await;
+            tokio::time::timeout(Duration::from_secs(1), house.scene.engine.write().create_run(shell()))
+                .await;
         assert!(!matches!(asked, Ok(Ok(_))));
         let listed = house
             .scene
             .engine
+            .catalogue()
             .list_runs(&ListQuery { limit: 1, ..ListQuery::default() })
             .await
             .unwrap()

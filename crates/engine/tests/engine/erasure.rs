@@ -10,8 +10,9 @@ use crate::store::Fate;
 /// A task with a run that has ended, one that goes on, and one of another task beside it.
 async fn scene() -> (Scene, TaskId, RunId, RunId, RunId) {
     let scene = Scene::new().await;
-    let task: TaskId = scene.engine.create_task(Some("t".into()), None).await.unwrap().0.id.parse().unwrap();
-    let other: TaskId = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task: TaskId =
+        scene.engine.write().create_task(Some("t".into()), None).await.unwrap().0.id.parse().unwrap();
+    let other: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
     let ended = scene.queue_for(Some(task)).await.unwrap();
     scene.report(ended, 0, &[("run.started", "{}"), ASK]).await.unwrap();
     scene.cancel(ended).await.unwrap();
@@ -72,25 +73,25 @@ async fn nothing_is_left(scene: &Scene, task: TaskId, ended: RunId, active: RunI
     let names = [task.to_string(), ended.to_string(), active.to_string()];
     assert_eq!(rows_naming(scene, &names).await, [""; 0]);
     let query = ListQuery { limit: 10, ..ListQuery::default() };
-    let runs = scene.engine.list_runs(&query).await.unwrap().items;
+    let runs = scene.engine.catalogue().list_runs(&query).await.unwrap().items;
     assert_eq!(runs.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), [neighbour.to_string()]);
     for run in [ended, active] {
-        assert_eq!(code(scene.engine.read_run(run, None, 5).await), Code::RunErased);
-        assert_eq!(code(scene.engine.follow_run(run, None).await.map(|_| ())), Code::RunErased);
-        assert_eq!(code(scene.engine.digest(run).await), Code::RunErased);
+        assert_eq!(code(scene.engine.read().read_run(run, None, 5).await), Code::RunErased);
+        assert_eq!(code(scene.engine.read().follow_run(run, None).await.map(|_| ())), Code::RunErased);
+        assert_eq!(code(scene.engine.read().digest(run).await), Code::RunErased);
         assert_eq!(code(scene.cancel(run).await), Code::RunErased);
         assert_eq!(code(scene.note(run, "late").await), Code::RunErased);
-        assert_eq!(code(scene.engine.prune(run, None, "x").await), Code::RunErased);
-        assert_eq!(code(scene.engine.pin(run, "x").await), Code::RunErased);
-        let tombstone = scene.engine.tombstone(run).await.unwrap().unwrap();
+        assert_eq!(code(scene.engine.admin().prune(run, None, "x").await), Code::RunErased);
+        assert_eq!(code(scene.engine.admin().pin(run, "x").await), Code::RunErased);
+        let tombstone = scene.engine.catalogue().tombstone(run).await.unwrap().unwrap();
         assert_eq!(tombstone.task_id, Some(task.to_string()));
         assert_eq!((tombstone.events, tombstone.by.as_str()), (if run == ended { 5 } else { 3 }, "ann"));
     }
-    assert_eq!(scene.engine.task(task).await.unwrap(), None);
-    assert_eq!(scene.engine.missing_task(task).await.code(), Code::TaskErased);
+    assert_eq!(scene.engine.catalogue().task(task).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().missing_task(task).await.code(), Code::TaskErased);
     assert_eq!(code(scene.queue_for(Some(task)).await), Code::TaskErased);
-    assert_eq!(code(scene.engine.delete_task(task, "ann").await), Code::TaskErased);
-    let (feed, _) = scene.engine.read_feed(None, 99).await.unwrap();
+    assert_eq!(code(scene.engine.admin().delete_task(task, "ann").await), Code::TaskErased);
+    let (feed, _) = scene.engine.read().read_feed(None, 99).await.unwrap();
     assert_eq!(feed.len(), 1, "the neighbour's one event");
     scene.check().await;
     assert!(scene.disk.memory.integrity().await.unwrap().problems.is_empty());
@@ -99,11 +100,11 @@ async fn nothing_is_left(scene: &Scene, task: TaskId, ended: RunId, active: RunI
 #[tokio::test(start_paused = true)]
 async fn a_deleted_task_leaves_tombstones_and_nothing_else() {
     let (mut scene, task, ended, active, neighbour) = scene().await;
-    scene.engine.pin(ended, "ann").await.unwrap();
-    let mut feed = scene.engine.follow_feed(None).await.unwrap();
-    let mut reader = scene.engine.follow_run(active, None).await.unwrap();
+    scene.engine.admin().pin(ended, "ann").await.unwrap();
+    let mut feed = scene.engine.read().follow_feed(None).await.unwrap();
+    let mut reader = scene.engine.read().follow_run(active, None).await.unwrap();
     assert_eq!(read(&mut reader).await.end, End::CaughtUp);
-    assert_eq!(scene.engine.delete_task(task, "ann").await.unwrap(), 2);
+    assert_eq!(scene.engine.admin().delete_task(task, "ann").await.unwrap(), 2);
     nothing_is_left(&scene, task, ended, active, neighbour).await;
     // Who followed it is not left waiting; who had not read it yet is not given it any more.
     assert!(matches!(reader.next().await, Err(error) if error.code() == Code::RunErased));
@@ -111,7 +112,7 @@ async fn a_deleted_task_leaves_tombstones_and_nothing_else() {
     scene.reopen().await;
     nothing_is_left(&scene, task, ended, active, neighbour).await;
     let nobody: TaskId = "task_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.engine.delete_task(nobody, "ann").await), Code::TaskNotFound);
+    assert_eq!(code(scene.engine.admin().delete_task(nobody, "ann").await), Code::TaskNotFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,12 +121,12 @@ async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
         let (mut scene, task, ended, active, neighbour) = scene().await;
         let fates = (0..passes).map(|_| Fate::Pass).chain([Fate::Refuse(FaultKind::Io)]);
         scene.store.next_appends(fates);
-        let deleted = scene.engine.delete_task(task, "ann").await;
-        let meant = scene.engine.task(task).await.unwrap().is_none();
+        let deleted = scene.engine.admin().delete_task(task, "ann").await;
+        let meant = scene.engine.catalogue().task(task).await.unwrap().is_none();
         assert_eq!(meant, deleted.is_ok() || passes > 0, "{passes}");
         scene.reopen().await;
         if !meant {
-            scene.engine.delete_task(task, "ann").await.unwrap();
+            scene.engine.admin().delete_task(task, "ann").await.unwrap();
         }
         // The one who finishes it works in the background.
         let erasing = scene.engine.clone();
@@ -143,15 +144,15 @@ async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
 #[tokio::test(start_paused = true)]
 async fn a_laggard_of_an_erased_run_is_told() {
     let scene = Scene::padded(1 << 20).await;
-    let task: TaskId = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
     let run = scene.queue_for(Some(task)).await.unwrap();
     scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
     for seq in 1..40 {
         scene.report(run, seq, &[("ext.test.note", "{}"); 30]).await.unwrap();
     }
-    let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+    let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
     reader.next().await.unwrap();
-    scene.engine.delete_task(task, "ann").await.unwrap();
+    scene.engine.admin().delete_task(task, "ann").await.unwrap();
     let told = loop {
         match reader.next().await {
             Ok(_) => {}
@@ -164,7 +165,7 @@ async fn a_laggard_of_an_erased_run_is_told() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_of_an_erased_run_frees_its_id() {
     let (scene, task, ..) = scene().await;
-    scene.engine.delete_task(task, "ann").await.unwrap();
+    scene.engine.admin().delete_task(task, "ann").await.unwrap();
     let run = scene.start().await;
     scene.report(run, 1, &[ASK]).await.unwrap();
     scene.check().await;

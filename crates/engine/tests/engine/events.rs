@@ -28,7 +28,7 @@ async fn read(events: &mut Events) -> (Vec<u64>, bool) {
 }
 
 async fn follow(scene: &Scene, run: RunId, after: Option<u64>) -> Events {
-    scene.engine.follow_events(run, after).await.unwrap()
+    scene.engine.read().follow_events(run, after).await.unwrap()
 }
 
 fn range(range: std::ops::Range<u64>) -> Vec<u64> {
@@ -47,7 +47,10 @@ async fn a_run_is_given_from_anywhere_and_then_as_it_goes_on() {
         readers.push(events);
     }
     for ahead in [10, u64::MAX] {
-        assert_eq!(code(scene.engine.follow_events(run, Some(ahead)).await.map(|_| ())), Code::CursorAhead);
+        assert_eq!(
+            code(scene.engine.read().follow_events(run, Some(ahead)).await.map(|_| ())),
+            Code::CursorAhead
+        );
     }
     scene.report(run, 2, NOTE).await.unwrap();
     for events in &mut readers {
@@ -125,7 +128,7 @@ async fn a_reader_that_falls_off_the_list_is_served_from_the_store() {
     let run = scene.start().await;
     let mut events = follow(&scene, run, Some(1)).await;
     // Its frames fill the list.
-    let _idle = scene.engine.follow_run(run, None).await.unwrap();
+    let _idle = scene.engine.read().follow_run(run, None).await.unwrap();
     for seq in 1..40 {
         scene.report(run, seq, NOTE).await.unwrap();
     }
@@ -167,13 +170,13 @@ async fn an_ending_that_is_told_late_is_given_before_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_erased_is_said_to_be() {
     let scene = Scene::new().await;
-    let session = scene.engine.create_session(None).await.unwrap().id.parse().unwrap();
+    let session = scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap();
     let run = scene.queue_in(session).await.unwrap();
     let mut events = follow(&scene, run, None).await;
     assert_eq!(read(&mut events).await, (vec![0], false));
-    scene.engine.delete_session(session, "ann").await.unwrap();
+    scene.engine.admin().delete_session(session, "ann").await.unwrap();
     assert_eq!(code(events.next().await.map(|_| ())), Code::RunErased);
-    assert_eq!(code(scene.engine.follow_events(run, None).await.map(|_| ())), Code::RunErased);
+    assert_eq!(code(scene.engine.read().follow_events(run, None).await.map(|_| ())), Code::RunErased);
     let nobody: RunId = "run_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.engine.follow_events(nobody, None).await.map(|_| ())), Code::RunNotFound);
+    assert_eq!(code(scene.engine.read().follow_events(nobody, None).await.map(|_| ())), Code::RunNotFound);
 }

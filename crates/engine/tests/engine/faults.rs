@@ -16,7 +16,7 @@ const NOTE: &[(&str, &str)] = &[("ext.test.note", "{}")];
 async fn a_fault_is_answered_by_its_kind_and_leaves_nothing_behind() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+    let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
     assert_eq!(read(&mut reader).await.end, End::CaughtUp);
     for (kind, expected) in [
         (FaultKind::Busy, Code::StoreBusy),
@@ -25,12 +25,12 @@ async fn a_fault_is_answered_by_its_kind_and_leaves_nothing_behind() {
         (FaultKind::Io, Code::StoreUnavailable),
         (FaultKind::TooLarge, Code::LimitReached),
     ] {
-        let digest = scene.engine.digest(run).await.unwrap();
+        let digest = scene.engine.read().digest(run).await.unwrap();
         scene.store.next_appends([Fate::Refuse(kind)]);
         let failed = scene.report(run, 1, NOTE).await;
         assert!(matches!(failed, Err(recount_engine::Error::Failed(_))), "{failed:?}");
         assert_eq!(code(failed), expected);
-        assert_eq!(scene.engine.digest(run).await.unwrap(), digest);
+        assert_eq!(scene.engine.read().digest(run).await.unwrap(), digest);
     }
     assert_eq!(read(&mut reader).await.cursors, Vec::<u64>::new(), "nobody saw what did not happen");
     assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
@@ -45,8 +45,8 @@ async fn a_store_that_cannot_be_read_fails_typed_and_comes_back() {
     tokio::time::sleep(recount_engine::limits::WRITER_IDLE * 2).await;
     scene.store.fail_reads(true);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreUnavailable);
-    assert_eq!(code(scene.engine.read_run(run, None, 5).await), Code::StoreUnavailable);
-    assert_eq!(code(scene.engine.follow_run(run, None).await.map(|_| ())), Code::StoreUnavailable);
+    assert_eq!(code(scene.engine.read().read_run(run, None, 5).await), Code::StoreUnavailable);
+    assert_eq!(code(scene.engine.read().follow_run(run, None).await.map(|_| ())), Code::StoreUnavailable);
     scene.store.fail_reads(false);
     assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
     scene.check().await;
@@ -58,11 +58,11 @@ async fn a_writer_that_dies_is_followed_by_one_that_reads_the_log() {
     let run = scene.start().await;
     scene.store.next_appends([Fate::Panic]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::Internal);
-    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(2), "nothing happened");
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(2), "nothing happened");
     assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
     scene.store.next_appends([Fate::PanicAfter]);
     assert_eq!(code(scene.report(run, 2, NOTE).await), Code::Internal);
-    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(4), "it happened");
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(4), "it happened");
     assert_eq!(scene.report(run, 2, NOTE).await.unwrap().last_sequence, 3, "and not twice");
     scene.check().await;
 }
@@ -83,7 +83,7 @@ async fn those_who_wait_with_one_that_dies_are_answered() {
     for name in &names {
         scene.note(run, name).await.unwrap();
     }
-    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(302));
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(302));
     scene.check().await;
 }
 
@@ -92,7 +92,7 @@ async fn an_ending_whose_answer_was_lost_closes_its_readers() {
     for fate in [Fate::LoseAnswer, Fate::LandUnheard, Fate::PanicAfter] {
         let scene = Scene::new().await;
         let run = scene.start().await;
-        let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+        let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
         assert_eq!(read(&mut reader).await.end, End::CaughtUp);
         scene.store.next_appends([fate]);
         assert!(scene.cancel(run).await.is_err());
@@ -112,14 +112,14 @@ async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
                 continue;
             }
             let scene = Scene::new().await;
-            let task = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+            let task = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
             let run = scene.queue_for(Some(task)).await.unwrap();
             scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
             if path == "prune" {
                 scene.cancel(run).await.unwrap();
             }
-            let mut reader = scene.engine.follow_run(run, None).await.unwrap();
-            let mut feed = scene.engine.follow_feed(None).await.unwrap();
+            let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
+            let mut feed = scene.engine.read().follow_feed(None).await.unwrap();
             read(&mut reader).await;
             read(&mut feed).await;
             // A deletion notes its intent first.
@@ -127,20 +127,20 @@ async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
             scene.store.next_appends(passed.into_iter().chain([fate()]));
             let cancel = || Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
             let failed = match path {
-                "command" => scene.engine.submit(run, cancel()).await.is_err(),
+                "command" => scene.engine.write().submit(run, cancel()).await.is_err(),
                 "keyed" => {
                     let once = Once { key: "k".into(), body: "b".into() };
                     let reply = KeyedReply { once, word: Box::new(|_| None) };
-                    scene.engine.submit_keyed(run, cancel(), reply).await.is_err()
+                    scene.engine.write().submit_keyed(run, cancel(), reply).await.is_err()
                 }
-                "deletion" => scene.engine.delete_task(task, "ann").await.is_err(),
-                "prune" => scene.engine.prune(run, None, "operator").await.is_err(),
+                "deletion" => scene.engine.admin().delete_task(task, "ann").await.is_err(),
+                "prune" => scene.engine.admin().prune(run, None, "operator").await.is_err(),
                 _ => scene.queue_for(None).await.is_err(),
             };
             assert!(failed, "{path}");
             tokio::time::sleep(recount_engine::limits::TIMER_RETRY * 2).await;
             assert_eq!(read(&mut feed).await.cursors.len(), 1, "{path}");
-            let row = scene.engine.run(run).await.unwrap().unwrap();
+            let row = scene.engine.catalogue().run(run).await.unwrap().unwrap();
             assert_eq!(row.has_ended(), path != "start", "{path}");
             if row.has_ended() {
                 assert_eq!(read(&mut reader).await.end, End::Closed, "{path}");
@@ -206,8 +206,8 @@ async fn a_run_that_waits_for_its_store_holds_up_no_other() {
 async fn what_landed_unheard_reaches_readers_who_wait() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let mut reader = scene.engine.follow_run(run, None).await.unwrap();
-    let mut feed = scene.engine.follow_feed(None).await.unwrap();
+    let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
+    let mut feed = scene.engine.read().follow_feed(None).await.unwrap();
     assert_eq!(read(&mut reader).await.end, End::CaughtUp);
     assert_eq!(read(&mut feed).await.end, End::CaughtUp);
     scene.store.next_appends([Fate::LandUnheard]);
@@ -228,21 +228,21 @@ async fn what_landed_unheard_reaches_readers_who_wait() {
 async fn a_full_disk_is_not_ready_until_there_is_space_again() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    scene.engine.ready().await.unwrap();
+    scene.engine.admin().ready().await.unwrap();
     let refuse = || Fate::Refuse(FaultKind::Full);
     scene.store.next_appends([refuse(), refuse(), refuse()]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreFull);
     // Nobody but who asks writes any more, and still the answer follows what is so.
     for _ in 0..2 {
-        assert_eq!(code(scene.engine.ready().await), Code::StoreFull);
+        assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull);
     }
-    scene.engine.ready().await.unwrap();
-    scene.engine.ready().await.unwrap();
-    assert_eq!(scene.engine.stats().await.unwrap().appends_full, 3);
+    scene.engine.admin().ready().await.unwrap();
+    scene.engine.admin().ready().await.unwrap();
+    assert_eq!(scene.engine.admin().stats().await.unwrap().appends_full, 3);
     // A fault of another kind says nothing of space.
     scene.store.next_appends([Fate::Refuse(FaultKind::Busy)]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreBusy);
-    scene.engine.ready().await.unwrap();
+    scene.engine.admin().ready().await.unwrap();
     scene.check().await;
 }
 
@@ -252,11 +252,11 @@ async fn after_a_restart_space_is_looked_for_before_anybody_appends() {
     let run = scene.start().await;
     scene.reopen().await;
     scene.store.next_appends([Fate::Refuse(FaultKind::Full), Fate::Refuse(FaultKind::Full)]);
-    assert_eq!(code(scene.engine.ready().await), Code::StoreFull);
-    assert_eq!(code(scene.engine.ready().await), Code::StoreFull, "it stays so while there is none");
-    scene.engine.ready().await.unwrap();
+    assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull);
+    assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull, "it stays so while there is none");
+    scene.engine.admin().ready().await.unwrap();
     let appends = scene.store.appends();
-    scene.engine.ready().await.unwrap();
+    scene.engine.admin().ready().await.unwrap();
     assert_eq!(scene.store.appends(), appends, "what is known is not tried again");
     scene.report(run, 1, NOTE).await.unwrap();
     scene.check().await;

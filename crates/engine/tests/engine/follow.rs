@@ -21,31 +21,34 @@ async fn a_run_is_followed_from_anywhere() {
     let run = scene.start().await;
     scene.report(run, 1, &[NOTE[0]; 8]).await.unwrap();
     for (after, next) in [(None, 0), (Some(0), 1), (Some(4), 5), (Some(9), 10)] {
-        let mut reader = scene.engine.follow_run(run, after).await.unwrap();
+        let mut reader = scene.engine.read().follow_run(run, after).await.unwrap();
         check(&read(&mut reader).await, next..10, End::CaughtUp);
         assert_eq!(reader.last(), Some(9));
     }
     for ahead in [10, 11, 1 << 40, u64::MAX] {
-        assert_eq!(code(scene.engine.follow_run(run, Some(ahead)).await.map(|_| ())), Code::CursorAhead);
-        assert_eq!(code(scene.engine.read_run(run, Some(ahead), 5).await), Code::CursorAhead);
+        assert_eq!(
+            code(scene.engine.read().follow_run(run, Some(ahead)).await.map(|_| ())),
+            Code::CursorAhead
+        );
+        assert_eq!(code(scene.engine.read().read_run(run, Some(ahead), 5).await), Code::CursorAhead);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_feed_is_followed_from_anywhere() {
     let scene = Scene::new().await;
-    let mut nothing_yet = scene.engine.follow_feed(None).await.unwrap();
+    let mut nothing_yet = scene.engine.read().follow_feed(None).await.unwrap();
     check(&read(&mut nothing_yet).await, 0..0, End::CaughtUp);
     let run = scene.start().await;
     scene.report(run, 1, &[NOTE[0]; 8]).await.unwrap();
     for (after, next) in [(None, 1), (Some(0), 1), (Some(4), 5), (Some(10), 11)] {
-        let mut reader = scene.engine.follow_feed(after).await.unwrap();
+        let mut reader = scene.engine.read().follow_feed(after).await.unwrap();
         check(&read(&mut reader).await, next..11, End::CaughtUp);
     }
     check(&read(&mut nothing_yet).await, 1..11, End::Quiet);
     for ahead in [11, u64::MAX] {
-        assert_eq!(code(scene.engine.follow_feed(Some(ahead)).await.map(|_| ())), Code::CursorAhead);
-        assert_eq!(code(scene.engine.read_feed(Some(ahead), 5).await), Code::CursorAhead);
+        assert_eq!(code(scene.engine.read().follow_feed(Some(ahead)).await.map(|_| ())), Code::CursorAhead);
+        assert_eq!(code(scene.engine.read().read_feed(Some(ahead), 5).await), Code::CursorAhead);
     }
 }
 
@@ -53,8 +56,8 @@ async fn the_feed_is_followed_from_anywhere() {
 async fn bytes_are_the_same_on_every_way() {
     let scene = Scene::new().await;
     let run = scene.queue().await;
-    let mut live = scene.engine.follow_run(run, None).await.unwrap();
-    let mut live_feed = scene.engine.follow_feed(None).await.unwrap();
+    let mut live = scene.engine.read().follow_run(run, None).await.unwrap();
+    let mut live_feed = scene.engine.read().follow_feed(None).await.unwrap();
     read(&mut live).await;
     read(&mut live_feed).await;
     scene
@@ -62,9 +65,10 @@ async fn bytes_are_the_same_on_every_way() {
         .await
         .unwrap();
     scene.cancel(run).await.unwrap();
-    let mut late = scene.engine.follow_run(run, None).await.unwrap();
+    let mut late = scene.engine.read().follow_run(run, None).await.unwrap();
     let stored: Vec<Vec<u8>> = scene
         .engine
+        .read()
         .read_run(run, None, 10)
         .await
         .unwrap()
@@ -81,17 +85,17 @@ async fn bytes_are_the_same_on_every_way() {
 async fn a_finished_run_is_told_and_closed() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let mut live = scene.engine.follow_run(run, None).await.unwrap();
+    let mut live = scene.engine.read().follow_run(run, None).await.unwrap();
     check(&read(&mut live).await, 0..2, End::CaughtUp);
     scene.report(run, 1, &[("run.finished", r#"{"final_status":"ok"}"#)]).await.unwrap();
     check(&read(&mut live).await, 2..3, End::Closed);
     for (after, next) in [(None, 0), (Some(1), 2), (Some(2), 3)] {
-        let mut late = scene.engine.follow_run(run, after).await.unwrap();
+        let mut late = scene.engine.read().follow_run(run, after).await.unwrap();
         check(&read(&mut late).await, next..3, End::CaughtUp);
         check(&read(&mut late).await, 3..3, End::Closed);
     }
     // The feed goes on.
-    let mut feed = scene.engine.follow_feed(None).await.unwrap();
+    let mut feed = scene.engine.read().follow_feed(None).await.unwrap();
     check(&read(&mut feed).await, 1..4, End::CaughtUp);
     check(&read(&mut feed).await, 4..4, End::Quiet);
 }
@@ -102,7 +106,7 @@ async fn a_run_that_ended_before_the_restart_is_closed_too() {
     let run = scene.start().await;
     scene.cancel(run).await.unwrap();
     scene.reopen().await;
-    let mut late = scene.engine.follow_run(run, Some(0)).await.unwrap();
+    let mut late = scene.engine.read().follow_run(run, Some(0)).await.unwrap();
     check(&read(&mut late).await, 1..3, End::CaughtUp);
     check(&read(&mut late).await, 3..3, End::Closed);
 }
@@ -111,7 +115,7 @@ async fn a_run_that_ended_before_the_restart_is_closed_too() {
 async fn a_run_is_not_closed_before_its_ending_was_told() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let mut early = scene.engine.follow_run(run, None).await.unwrap();
+    let mut early = scene.engine.read().follow_run(run, None).await.unwrap();
     check(&read(&mut early).await, 0..2, End::CaughtUp);
     let (go, late) = tokio::sync::oneshot::channel();
     scene.store.next_appends([Fate::TellLate(late)]);
@@ -119,10 +123,10 @@ async fn a_run_is_not_closed_before_its_ending_was_told() {
     let join = async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         // The ending is in the store, and nobody was told of it yet.
-        let mut joined = scene.engine.follow_run(run, Some(1)).await.unwrap();
+        let mut joined = scene.engine.read().follow_run(run, Some(1)).await.unwrap();
         check(&read(&mut joined).await, 2..3, End::CaughtUp);
         check(&read(&mut joined).await, 3..3, End::Closed);
-        let mut waits = scene.engine.follow_run(run, Some(2)).await.unwrap();
+        let mut waits = scene.engine.read().follow_run(run, Some(2)).await.unwrap();
         check(&read(&mut waits).await, 3..3, End::CaughtUp);
         check(&read(&mut waits).await, 3..3, End::Closed);
         check(&read(&mut early).await, 2..3, End::Closed);
@@ -141,8 +145,8 @@ async fn gaps_behind_the_ending_are_told_to_who_comes_later() {
         "gap.run_disconnected",
         r#"{"since_sequence":1,"since_at":"2026-05-03T10:23:45.123Z","reason":"r"}"#,
     )]);
-    scene.engine.submit(run, recount_run::Command::Progress { drafts: gap }).await.unwrap();
-    let mut late = scene.engine.follow_run(run, None).await.unwrap();
+    scene.engine.write().submit(run, recount_run::Command::Progress { drafts: gap }).await.unwrap();
+    let mut late = scene.engine.read().follow_run(run, None).await.unwrap();
     check(&read(&mut late).await, 0..4, End::CaughtUp);
     check(&read(&mut late).await, 4..4, End::Closed);
     scene.check().await;
@@ -169,7 +173,7 @@ async fn readers_that_join_while_many_write_miss_nothing() {
         let scene = &scene;
         async move {
             tokio::time::sleep(Duration::from_millis(n * 2)).await;
-            let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+            let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
             let mut cursors = Vec::new();
             loop {
                 let reading = read(&mut reader).await;
@@ -194,8 +198,8 @@ async fn who_falls_off_the_list_is_served_from_the_store() {
     // A hundred frames fill a run's list.
     let scene = Scene::padded(recount_engine::limits::RUN_LIST_BYTES_MAX / 100).await;
     let run = scene.start().await;
-    let mut run_reader = scene.engine.follow_run(run, None).await.unwrap();
-    let mut feed_reader = scene.engine.follow_feed(None).await.unwrap();
+    let mut run_reader = scene.engine.read().follow_run(run, None).await.unwrap();
+    let mut feed_reader = scene.engine.read().follow_feed(None).await.unwrap();
     read(&mut run_reader).await;
     read(&mut feed_reader).await;
     for seq in 1..=1000 {
@@ -224,10 +228,10 @@ async fn a_reader_that_does_not_read_holds_up_nobody() {
     let run = scene.start().await;
     let mut idle = Vec::new();
     for _ in 0..20 {
-        idle.push(scene.engine.follow_run(run, None).await.unwrap());
-        idle.push(scene.engine.follow_feed(None).await.unwrap());
+        idle.push(scene.engine.read().follow_run(run, None).await.unwrap());
+        idle.push(scene.engine.read().follow_feed(None).await.unwrap());
     }
-    let mut busy = scene.engine.follow_run(run, Some(1)).await.unwrap();
+    let mut busy = scene.engine.read().follow_run(run, Some(1)).await.unwrap();
     read(&mut busy).await;
     let writes = async {
         for seq in 1..=50 {
@@ -245,7 +249,7 @@ async fn a_reader_that_does_not_read_holds_up_nobody() {
 async fn giving_up_a_wait_loses_nothing() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let mut reader = scene.engine.follow_run(run, None).await.unwrap();
+    let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
     read(&mut reader).await;
     for seq in 1..=20 {
         for _ in 0..3 {

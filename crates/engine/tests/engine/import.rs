@@ -19,13 +19,13 @@ async fn export(scene: &Scene, run: RunId) -> Import {
     let mut records = Vec::new();
     loop {
         let after = (records.len() as u64).checked_sub(1);
-        let (page, more) = scene.engine.read_run(run, after, 100).await.unwrap();
+        let (page, more) = scene.engine.read().read_run(run, after, 100).await.unwrap();
         records.extend(page.into_iter().map(|(_, bytes)| bytes));
         if !more {
             break;
         }
     }
-    let digest = scene.engine.digest(run).await.unwrap();
+    let digest = scene.engine.read().digest(run).await.unwrap();
     Import { run, events: digest.events, head: digest.head, records }
 }
 
@@ -65,10 +65,10 @@ async fn told(scene: &Scene) -> RunId {
 
 /// That nothing at all is in the store.
 async fn check_empty(scene: &Scene, about: &str) {
-    assert_eq!(scene.engine.last_position().await.unwrap(), 0, "{about}");
+    assert_eq!(scene.engine.read().last_position().await.unwrap(), 0, "{about}");
     assert!(scene.disk.memory.streams(None, 10).await.unwrap().is_empty(), "{about}");
     assert!(scene.disk.catalogue().await.is_empty(), "{about}");
-    assert!(scene.engine.list_tasks(&everything()).await.unwrap().items.is_empty(), "{about}");
+    assert!(scene.engine.catalogue().list_tasks(&everything()).await.unwrap().items.is_empty(), "{about}");
     assert_eq!(scene.store.appends(), 0, "{about}");
 }
 
@@ -86,7 +86,7 @@ async fn check_same(here: &Scene, import: &Import, imported: &Imported) {
 #[tokio::test(start_paused = true)]
 async fn runs_come_in_with_their_bytes_and_their_rows() {
     let there = Scene::new().await;
-    let (task, _) = there.engine.create_task(Some("tidy".into()), None).await.unwrap();
+    let (task, _) = there.engine.write().create_task(Some("tidy".into()), None).await.unwrap();
     let task = task.id.parse().unwrap();
     let of_task = there.queue_for(Some(task)).await.unwrap();
     let open = there.start().await;
@@ -98,17 +98,17 @@ async fn runs_come_in_with_their_bytes_and_their_rows() {
     let mut position = 0;
     for run in runs {
         let import = export(&there, run).await;
-        let imported = here.engine.import(import.clone()).await.unwrap();
+        let imported = here.engine.admin().import(import.clone()).await.unwrap();
         position += import.events;
         assert_eq!((imported.is_new, imported.position), (true, position));
         check_same(&here, &import, &imported).await;
         let appends = here.store.appends();
-        let again = here.engine.import(import).await.unwrap();
+        let again = here.engine.admin().import(import).await.unwrap();
         assert_eq!(again, Imported { is_new: false, ..imported });
         assert_eq!(here.store.appends(), appends, "nothing is written the second time");
     }
     assert_eq!(here.disk.catalogue().await, there.disk.catalogue().await);
-    assert_eq!(here.engine.active_run(task).await.unwrap(), Some(of_task));
+    assert_eq!(here.engine.catalogue().active_run(task).await.unwrap(), Some(of_task));
     here.check().await;
 }
 
@@ -123,7 +123,7 @@ async fn every_story_comes_in() {
         let text = std::fs::read_to_string(&path).unwrap();
         let first = recount_event::codec::decode(text.lines().next().unwrap().as_bytes()).unwrap();
         let import = lines(first.run_id, text.lines().map(str::to_owned));
-        let imported = here.engine.import(import.clone()).await;
+        let imported = here.engine.admin().import(import.clone()).await;
         let imported = imported.unwrap_or_else(|why| panic!("{}: {why}", path.display()));
         check_same(&here, &import, &imported).await;
         stories += 1;
@@ -154,14 +154,22 @@ async fn what_was_changed_is_refused_and_leaves_nothing() {
             [("without", without), ("twice", twice), ("swapped", swapped), ("edited", edited)]
         {
             let about = format!("{what} {at}");
-            assert_eq!(code(here.engine.import(import.clone()).await), Code::ExportAltered, "{about}");
+            assert_eq!(
+                code(here.engine.admin().import(import.clone()).await),
+                Code::ExportAltered,
+                "{about}"
+            );
             check_empty(&here, &about).await;
             // With a head to go with it, the account itself must be legal. Its end may be missing.
             let last = at == good.records.len() - 1;
             if (what == "without" && last) || what == "edited" {
                 continue;
             }
-            assert_eq!(code(here.engine.import(noted_again(import)).await), Code::EventRefused, "{about}");
+            assert_eq!(
+                code(here.engine.admin().import(noted_again(import)).await),
+                Code::EventRefused,
+                "{about}"
+            );
             check_empty(&here, &about).await;
         }
     }
@@ -171,10 +179,10 @@ async fn what_was_changed_is_refused_and_leaves_nothing() {
         Import { head: String::new(), ..good.clone() },
         Import { run: there.queue().await, ..good.clone() },
     ] {
-        assert_eq!(code(here.engine.import(import).await), Code::ExportAltered);
+        assert_eq!(code(here.engine.admin().import(import).await), Code::ExportAltered);
         check_empty(&here, "the header").await;
     }
-    here.engine.import(good).await.unwrap();
+    here.engine.admin().import(good).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,7 +226,7 @@ async fn lines_that_no_log_would_hold_are_refused() {
     ] {
         let import = with(good.clone(), note, from, to);
         let about = &format!("{from} as {to:.80}");
-        match here.engine.import(import).await.expect_err(about) {
+        match here.engine.admin().import(import).await.expect_err(about) {
             Error::Rejected(why) => {
                 assert_eq!(why.code, Code::EventRefused, "{about}: {why}");
                 // What breaks the order may show at the event behind it.
@@ -231,23 +239,23 @@ async fn lines_that_no_log_would_hold_are_refused() {
     }
     // What a later release may add to an envelope is kept.
     let later = with(good.clone(), note, "1.00}}", "1.00},\"later\":{\"a\":1}}");
-    let imported = here.engine.import(later.clone()).await.unwrap();
+    let imported = here.engine.admin().import(later.clone()).await.unwrap();
     check_same(&here, &later, &imported).await;
     // The last ids there can be leave no room for those after them.
     let last = good.records.len() - 1;
     let import = with(good, last, "\"event_id\":\"evt_0", "\"event_id\":\"evt_7");
-    assert_eq!(code(Scene::new().await.engine.import(import).await), Code::EventRefused);
+    assert_eq!(code(Scene::new().await.engine.admin().import(import).await), Code::EventRefused);
 }
 
 #[tokio::test(start_paused = true)]
 async fn sizes_beyond_one_append_are_named() {
     let here = Scene::new().await;
     let run = Scene::new().await.queue().await;
-    assert_eq!(code(here.engine.import(lines(run, [""; 0])).await), Code::BodyMalformed);
+    assert_eq!(code(here.engine.admin().import(lines(run, [""; 0])).await), Code::BodyMalformed);
     let many = lines(run, vec![Bytes::from_static(b"{}"); limits::IMPORT_ENTRIES_MAX + 1]);
     let large = lines(run, vec![Bytes::from(vec![b'x'; 1 << 20]); (limits::IMPORT_BYTES_MAX >> 20) + 1]);
     for (import, name) in [(many, "IMPORT_ENTRIES_MAX"), (large, "IMPORT_BYTES_MAX")] {
-        let why = here.engine.import(import).await.expect_err("too large");
+        let why = here.engine.admin().import(import).await.expect_err("too large");
         assert_eq!(why.code(), Code::LimitReached);
         assert!(why.to_string().contains(name), "{why}");
         check_empty(&here, name).await;
@@ -262,7 +270,7 @@ async fn long_runs_come_in_with_their_rows() {
     let import = export(&there, run).await;
     assert!(import.records.len() > 3 * limits::IMPORT_SLICE_EVENTS);
     let here = Scene::new().await;
-    let imported = here.engine.import(import.clone()).await.unwrap();
+    let imported = here.engine.admin().import(import.clone()).await.unwrap();
     check_same(&here, &import, &imported).await;
     assert_eq!(here.disk.catalogue().await, there.disk.catalogue().await);
     here.check().await;
@@ -270,8 +278,8 @@ async fn long_runs_come_in_with_their_rows() {
     busy.reopen_at(START_MS + 60_000).await;
     let other = busy.start().await;
     busy.report(other, 1, &[ASK]).await.unwrap();
-    assert_eq!(code(busy.engine.import(import).await), Code::IdTaken);
-    assert_eq!(busy.engine.tail(run).await.unwrap(), None);
+    assert_eq!(code(busy.engine.admin().import(import).await), Code::IdTaken);
+    assert_eq!(busy.engine.read().tail(run).await.unwrap(), None);
     busy.check().await;
 }
 
@@ -296,10 +304,10 @@ async fn a_run_that_is_here_and_says_something_else_stays() {
     there.note(run, "n").await.unwrap();
     let late = export(&there, run).await;
     let here = Scene::new().await;
-    assert!(here.engine.import(early.clone()).await.unwrap().is_new);
-    assert_eq!(code(here.engine.import(late.clone()).await), Code::RunExists);
+    assert!(here.engine.admin().import(early.clone()).await.unwrap().is_new);
+    assert_eq!(code(here.engine.admin().import(late.clone()).await), Code::RunExists);
     assert_eq!(export(&here, run).await.records, early.records);
-    assert_eq!(code(there.engine.import(early).await), Code::RunExists);
+    assert_eq!(code(there.engine.admin().import(early).await), Code::RunExists);
     assert_eq!(export(&there, run).await.records, late.records);
     here.check().await;
 }
@@ -313,13 +321,13 @@ async fn an_approval_names_one_request_in_the_whole_store() {
     // Seeds are alike, so that only another time makes other ids.
     here.reopen_at(START_MS + 60_000).await;
     told(&here).await;
-    let (appends, position) = (here.store.appends(), here.engine.last_position().await.unwrap());
-    let why = here.engine.import(import).await.expect_err("a1 is here");
+    let (appends, position) = (here.store.appends(), here.engine.read().last_position().await.unwrap());
+    let why = here.engine.admin().import(import).await.expect_err("a1 is here");
     assert_eq!(why.code(), Code::IdTaken, "{why}");
     assert!(why.to_string().contains("\"a1\""), "{why}");
     assert_eq!(here.store.appends(), appends);
-    assert_eq!(here.engine.last_position().await.unwrap(), position);
-    assert_eq!(here.engine.run(run).await.unwrap(), None);
+    assert_eq!(here.engine.read().last_position().await.unwrap(), position);
+    assert_eq!(here.engine.catalogue().run(run).await.unwrap(), None);
     here.check().await;
 }
 
@@ -328,7 +336,8 @@ async fn a_task_is_made_of_what_its_run_says_and_stays_busy_with_its_own() {
     let there = Scene::new().await;
     let mut queued = recount_event::family::run::Queued::new(recount_event::family::run::RunKind::External);
     queued.title = Some("tidy up".into());
-    let (task, first) = there.engine.create_task(Some("the task's own".into()), Some(queued)).await.unwrap();
+    let (task, first) =
+        there.engine.write().create_task(Some("the task's own".into()), Some(queued)).await.unwrap();
     let (task, first): (recount_event::TaskId, _) = (task.id.parse().unwrap(), first.unwrap());
     let first_open = export(&there, first).await;
     there.cancel(first).await.unwrap();
@@ -338,26 +347,26 @@ async fn a_task_is_made_of_what_its_run_says_and_stays_busy_with_its_own() {
     let second_ended = export(&there, second).await;
 
     let here = Scene::new().await;
-    here.engine.import(first_open.clone()).await.unwrap();
-    let row = here.engine.task(task).await.unwrap().unwrap();
+    here.engine.admin().import(first_open.clone()).await.unwrap();
+    let row = here.engine.catalogue().task(task).await.unwrap().unwrap();
     assert_eq!(row.title.as_deref(), Some("tidy up"));
     assert_eq!(row.created_at, recount_event::time::format_ms(START_MS));
     // One active run at a time; an ended one may come in, and does not set the task free.
-    assert_eq!(code(here.engine.import(second_open.clone()).await), Code::TaskBusy);
-    here.engine.import(second_ended).await.unwrap();
-    assert_eq!(here.engine.active_run(task).await.unwrap(), Some(first));
-    assert_eq!(here.engine.task(task).await.unwrap().unwrap(), row);
+    assert_eq!(code(here.engine.admin().import(second_open.clone()).await), Code::TaskBusy);
+    here.engine.admin().import(second_ended).await.unwrap();
+    assert_eq!(here.engine.catalogue().active_run(task).await.unwrap(), Some(first));
+    assert_eq!(here.engine.catalogue().task(task).await.unwrap().unwrap(), row);
     here.cancel(first).await.unwrap();
-    assert_eq!(here.engine.active_run(task).await.unwrap(), None);
-    assert_eq!(here.engine.count_task_runs(task).await.unwrap(), 2);
+    assert_eq!(here.engine.catalogue().active_run(task).await.unwrap(), None);
+    assert_eq!(here.engine.catalogue().count_task_runs(task).await.unwrap(), 2);
     here.check().await;
 
     let here = Scene::new().await;
-    here.engine.import(first_ended).await.unwrap();
-    assert_eq!(here.engine.active_run(task).await.unwrap(), None);
-    here.engine.import(second_open).await.unwrap();
-    assert_eq!(here.engine.active_run(task).await.unwrap(), Some(second));
-    assert_eq!(here.engine.task(task).await.unwrap().unwrap().title.as_deref(), Some("tidy up"));
+    here.engine.admin().import(first_ended).await.unwrap();
+    assert_eq!(here.engine.catalogue().active_run(task).await.unwrap(), None);
+    here.engine.admin().import(second_open).await.unwrap();
+    assert_eq!(here.engine.catalogue().active_run(task).await.unwrap(), Some(second));
+    assert_eq!(here.engine.catalogue().task(task).await.unwrap().unwrap().title.as_deref(), Some("tidy up"));
     here.check().await;
 }
 
@@ -368,18 +377,19 @@ async fn an_open_run_goes_on_here() {
     there.report(run, 1, &[ASK]).await.unwrap();
     let import = export(&there, run).await;
     let here = Scene::new().await;
-    here.engine.import(import.clone()).await.unwrap();
+    here.engine.admin().import(import.clone()).await.unwrap();
     // Producers are not part of an account, so they begin anew.
-    let batch = |epoch, seq| here.engine.ingest(run, triple("p", epoch, seq), drafts(&[("ext.a.b", "{}")]));
+    let batch =
+        |epoch, seq| here.engine.write().ingest(run, triple("p", epoch, seq), drafts(&[("ext.a.b", "{}")]));
     assert_eq!(code(batch(1, 2).await), Code::ProducerGap);
     let receipt = batch(1, 0).await.unwrap();
     assert_eq!((receipt.first_sequence, receipt.position), (import.events, import.events + 1));
     // What was asked is still asked, and its time is over when it was to be.
-    assert_eq!(here.engine.list_approvals(&everything()).await.unwrap().items[0].status, "pending");
+    assert_eq!(here.engine.read().list_approvals(&everything()).await.unwrap().items[0].status, "pending");
     tokio::time::sleep(Duration::from_secs(31)).await;
     assert_eq!(here.types(run).await.last().unwrap(), "approval.timed_out");
     here.check().await;
-    assert_eq!(here.engine.submit(run, Command::Tick).await.unwrap(), None);
+    assert_eq!(here.engine.write().submit(run, Command::Tick).await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -388,13 +398,13 @@ async fn readers_hear_of_it() {
     let run = told(&there).await;
     let import = export(&there, run).await;
     let here = Scene::new().await;
-    let mut feed = here.engine.follow_feed(None).await.unwrap();
+    let mut feed = here.engine.read().follow_feed(None).await.unwrap();
     assert_eq!(read(&mut feed).await.end, End::CaughtUp);
-    here.engine.import(import.clone()).await.unwrap();
+    here.engine.admin().import(import.clone()).await.unwrap();
     let heard = read(&mut feed).await;
     assert_eq!(heard.cursors, (1..=import.events).collect::<Vec<_>>());
     assert_eq!(heard.bytes, import.records.iter().map(|bytes| bytes.to_vec()).collect::<Vec<_>>());
-    let mut reader = here.engine.follow_run(run, None).await.unwrap();
+    let mut reader = here.engine.read().follow_run(run, None).await.unwrap();
     assert_eq!(read(&mut reader).await.bytes.len(), import.records.len());
     assert!(matches!(reader.next().await.unwrap(), Delivery::Closed));
 }
@@ -407,10 +417,10 @@ async fn a_failure_is_told_and_trying_again_is_safe() {
     let import = export(&there, run).await;
     let mut here = Scene::new().await;
     here.store.next_appends([Fate::Refuse(FaultKind::Full), Fate::LoseAnswer]);
-    assert_eq!(code(here.engine.import(import.clone()).await), Code::StoreFull);
-    assert_eq!(here.engine.tail(run).await.unwrap(), None);
-    assert_eq!(code(here.engine.import(import.clone()).await), Code::StoreUnavailable);
-    let imported = here.engine.import(import.clone()).await.unwrap();
+    assert_eq!(code(here.engine.admin().import(import.clone()).await), Code::StoreFull);
+    assert_eq!(here.engine.read().tail(run).await.unwrap(), None);
+    assert_eq!(code(here.engine.admin().import(import.clone()).await), Code::StoreUnavailable);
+    let imported = here.engine.admin().import(import.clone()).await.unwrap();
     assert!(!imported.is_new);
     check_same(&here, &import, &imported).await;
     tokio::time::sleep(Duration::from_secs(31)).await;
@@ -424,7 +434,7 @@ async fn two_at_the_same_moment_bring_one() {
     let there = Scene::new().await;
     let (task, first) = {
         let queued = recount_event::family::run::Queued::new(recount_event::family::run::RunKind::External);
-        there.engine.create_task(None, Some(queued)).await.unwrap()
+        there.engine.write().create_task(None, Some(queued)).await.unwrap()
     };
     let first = first.unwrap();
     there.cancel(first).await.unwrap();
@@ -435,9 +445,9 @@ async fn two_at_the_same_moment_bring_one() {
         let (go, held) = tokio::sync::oneshot::channel();
         here.store.next_appends([Fate::Hold(held)]);
         // Polled first, a run as short as this comes to its append before the other is asked.
-        let late = here.engine.import(one.clone());
+        let late = here.engine.admin().import(one.clone());
         let early = async {
-            let early = here.engine.import(other).await.unwrap();
+            let early = here.engine.admin().import(other).await.unwrap();
             go.send(()).unwrap();
             early
         };
@@ -536,7 +546,7 @@ proptest! {
             let good = export(&there, run).await;
             let edited = edited(good.clone(), &edits);
             let here = Scene::new().await;
-            match here.engine.import(edited.clone()).await {
+            match here.engine.admin().import(edited.clone()).await {
                 Ok(_) => assert_eq!(edited.records, good.records),
                 Err(why) => {
                     assert_eq!(why.code(), Code::ExportAltered, "{why}");
@@ -545,7 +555,7 @@ proptest! {
             }
             let here = Scene::new().await;
             let edited = noted_again(edited);
-            match here.engine.import(edited.clone()).await {
+            match here.engine.admin().import(edited.clone()).await {
                 Ok(imported) => {
                     check_same(&here, &edited, &imported).await;
                     here.check().await;

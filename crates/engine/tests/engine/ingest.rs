@@ -32,11 +32,11 @@ async fn a_repeated_batch_gets_the_first_answer_again() {
             Since::Sleep => tokio::time::sleep(recount_engine::limits::WRITER_IDLE * 2).await,
             Since::Restart => scene.reopen().await,
         }
-        let digest = scene.engine.digest(run).await.unwrap();
+        let digest = scene.engine.read().digest(run).await.unwrap();
         assert_eq!(scene.report(run, 1, TWO).await.unwrap(), first);
         assert_eq!(code(scene.report(run, 1, ONE).await), Code::ProducerReused);
         assert_eq!(code(scene.report(run, 5, ONE).await), Code::ProducerGap);
-        assert_eq!(scene.engine.digest(run).await.unwrap(), digest, "nothing was added");
+        assert_eq!(scene.engine.read().digest(run).await.unwrap(), digest, "nothing was added");
         scene.check().await;
     }
 }
@@ -54,7 +54,7 @@ async fn after_the_ending_only_repeats_are_answered() {
 async fn numbers_begin_at_nought_and_leave_none_out() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let ingest = |epoch, seq| scene.engine.ingest(run, triple("q", epoch, seq), drafts(ONE));
+    let ingest = |epoch, seq| scene.engine.write().ingest(run, triple("q", epoch, seq), drafts(ONE));
     assert_eq!(code(ingest(0, 1).await), Code::ProducerGap);
     assert_eq!(code(ingest(7, 1).await), Code::ProducerGap);
     ingest(7, 0).await.unwrap();
@@ -72,18 +72,18 @@ async fn an_older_instance_is_fenced() {
     for restart in [false, true] {
         let mut scene = Scene::new().await;
         let run = scene.start().await;
-        let old = scene.engine.ingest(run, triple("q", 3, 0), drafts(ONE)).await.unwrap();
-        let new = scene.engine.ingest(run, triple("q", 4, 0), drafts(ONE)).await.unwrap();
+        let old = scene.engine.write().ingest(run, triple("q", 3, 0), drafts(ONE)).await.unwrap();
+        let new = scene.engine.write().ingest(run, triple("q", 4, 0), drafts(ONE)).await.unwrap();
         assert!(new.first_sequence > old.last_sequence);
         if restart {
             scene.reopen().await;
         }
-        let again = |epoch, seq| scene.engine.ingest(run, triple("q", epoch, seq), drafts(ONE));
+        let again = |epoch, seq| scene.engine.write().ingest(run, triple("q", epoch, seq), drafts(ONE));
         assert_eq!(code(again(3, 1).await), Code::ProducerFenced);
         assert_eq!(code(again(3, 0).await), Code::ProducerFenced, "what it did lately is not told to it");
         assert_eq!(again(4, 0).await.unwrap(), new);
         // Others are not concerned.
-        scene.engine.ingest(run, triple("r", 0, 0), drafts(ONE)).await.unwrap();
+        scene.engine.write().ingest(run, triple("r", 0, 0), drafts(ONE)).await.unwrap();
         scene.check().await;
     }
 }
@@ -94,12 +94,12 @@ async fn producers_are_told_apart_by_their_whole_name() {
     let run = scene.start().await;
     for name in ["q", "q.1", "q-1", "qq", "q:0"] {
         for seq in 0..3 {
-            scene.engine.ingest(run, triple(name, 0, seq), drafts(ONE)).await.unwrap();
+            scene.engine.write().ingest(run, triple(name, 0, seq), drafts(ONE)).await.unwrap();
         }
     }
     let other = scene.start().await;
-    scene.engine.ingest(other, triple("q", 0, 0), drafts(TWO)).await.unwrap();
-    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(17));
+    scene.engine.write().ingest(other, triple("q", 0, 0), drafts(TWO)).await.unwrap();
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(17));
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn a_batch_sent_many_times_at_once_lands_once() {
     for answer in answers {
         assert_eq!(answer.unwrap().last_sequence, 3);
     }
-    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(4));
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(4));
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +136,7 @@ async fn a_batch_whose_answer_was_lost_is_not_written_again() {
         }
         let receipt = scene.report(run, 1, TWO).await.unwrap();
         assert_eq!((receipt.first_sequence, receipt.last_sequence, receipt.position), (2, 3, 4));
-        assert_eq!(scene.engine.tail(run).await.unwrap(), Some(4));
+        assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(4));
         assert_eq!(scene.report(run, 2, ONE).await.unwrap().last_sequence, 4);
         scene.check().await;
     }

@@ -19,7 +19,7 @@ async fn pages_join_to_the_whole_list_while_it_grows() {
         runs.reverse();
         let (mut seen, mut after, mut pages) = (Vec::new(), None, 0);
         loop {
-            let page = scene.engine.list_runs(&query(limit, after.clone(), None)).await.unwrap();
+            let page = scene.engine.catalogue().list_runs(&query(limit, after.clone(), None)).await.unwrap();
             assert!(page.items.len() <= limit);
             seen.extend(page.items.into_iter().map(|row| row.id));
             // What is new comes before the cursor, what changes stays where it is.
@@ -32,7 +32,7 @@ async fn pages_join_to_the_whole_list_while_it_grows() {
             }
         }
         assert_eq!(seen, runs, "limit {limit}");
-        let page = scene.engine.list_runs(&query(limit, after.clone(), None)).await.unwrap();
+        let page = scene.engine.catalogue().list_runs(&query(limit, after.clone(), None)).await.unwrap();
         assert_eq!((page.items.len(), page.next, page.has_more), (0, after, false), "the cursor stays");
         scene.check().await;
     }
@@ -53,7 +53,8 @@ async fn a_filter_leaves_out_and_never_loses() {
     for limit in [1, 2, 5, 50] {
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
-            let page = scene.engine.list_runs(&query(limit, after, Some("cancelled"))).await.unwrap();
+            let page =
+                scene.engine.catalogue().list_runs(&query(limit, after, Some("cancelled"))).await.unwrap();
             seen.extend(page.items.into_iter().map(|row| row.id));
             after = page.next;
             if !page.has_more {
@@ -62,7 +63,7 @@ async fn a_filter_leaves_out_and_never_loses() {
         }
         assert_eq!(seen, cancelled);
     }
-    let none = scene.engine.list_runs(&query(5, None, Some("failed"))).await.unwrap();
+    let none = scene.engine.catalogue().list_runs(&query(5, None, Some("failed"))).await.unwrap();
     assert!(none.items.is_empty() && !none.has_more && none.next.is_some());
 }
 
@@ -74,9 +75,9 @@ async fn a_filter_looks_at_so_many_rows_and_goes_on_by_cursor() {
     for _ in 0..recount_engine::limits::LIST_SCAN_MAX + 50 {
         scene.queue().await;
     }
-    let page = scene.engine.list_runs(&query(100, None, Some("cancelled"))).await.unwrap();
+    let page = scene.engine.catalogue().list_runs(&query(100, None, Some("cancelled"))).await.unwrap();
     assert!(page.items.is_empty() && page.has_more);
-    let page = scene.engine.list_runs(&query(100, page.next, Some("cancelled"))).await.unwrap();
+    let page = scene.engine.catalogue().list_runs(&query(100, page.next, Some("cancelled"))).await.unwrap();
     assert_eq!(page.items.len(), 1);
     assert!(!page.has_more);
 }
@@ -86,19 +87,19 @@ async fn tasks_and_their_runs_are_listed_apart() {
     let scene = Scene::new().await;
     let mut tasks = Vec::new();
     for _ in 0..3 {
-        let (row, _) = scene.engine.create_task(None, None).await.unwrap();
+        let (row, _) = scene.engine.write().create_task(None, None).await.unwrap();
         tasks.push(row.id.clone());
         let task = row.id.parse().unwrap();
         for _ in 0..2 {
             let run = scene.queue_for(Some(task)).await.unwrap();
             scene.cancel(run).await.unwrap();
         }
-        let runs = scene.engine.list_task_runs(task, &query(10, None, None)).await.unwrap();
+        let runs = scene.engine.catalogue().list_task_runs(task, &query(10, None, None)).await.unwrap();
         assert_eq!(runs.items.len(), 2);
         assert!(runs.items[0].id > runs.items[1].id, "newest first");
     }
     tasks.reverse();
-    let listed = scene.engine.list_tasks(&query(2, None, None)).await.unwrap();
+    let listed = scene.engine.catalogue().list_tasks(&query(2, None, None)).await.unwrap();
     assert_eq!(listed.items.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), tasks[..2]);
     assert!(listed.has_more);
     scene.check().await;

@@ -31,32 +31,32 @@ async fn say(scene: &Scene, run: RunId, question: &str, response: &str) -> Resul
         blocks: None,
         config: None,
     };
-    scene.engine.submit(run, command).await
+    scene.engine.write().submit(run, command).await
 }
 
 async fn take(scene: &Scene, run: RunId, by: &str) -> Result<Option<Receipt>, Error> {
     let comment = Some(String::from("mine"));
     let command = Command::AcknowledgeHandoff { handoff_id: id("h1"), by: by.into(), comment };
-    scene.engine.submit(run, command).await
+    scene.engine.write().submit(run, command).await
 }
 
 async fn question(scene: &Scene, called: &str) -> ClarificationRow {
-    scene.engine.clarification(&id(called)).await.unwrap().unwrap()
+    scene.engine.read().clarification(&id(called)).await.unwrap().unwrap()
 }
 
 async fn handoff(scene: &Scene) -> HandoffRow {
-    scene.engine.handoff(&id("h1")).await.unwrap().unwrap()
+    scene.engine.read().handoff(&id("h1")).await.unwrap().unwrap()
 }
 
 pub(crate) async fn questions(scene: &Scene, status: Option<&str>) -> Vec<String> {
     let query = ListQuery { limit: 10, status: status.map(str::to_owned), ..ListQuery::default() };
-    let items = scene.engine.list_clarifications(&query).await.unwrap().items;
+    let items = scene.engine.read().list_clarifications(&query).await.unwrap().items;
     items.into_iter().map(|row| row.id).collect()
 }
 
 pub(crate) async fn handoffs(scene: &Scene, status: Option<&str>) -> Vec<String> {
     let query = ListQuery { limit: 10, status: status.map(str::to_owned), ..ListQuery::default() };
-    let items = scene.engine.list_handoffs(&query).await.unwrap().items;
+    let items = scene.engine.read().list_handoffs(&query).await.unwrap().items;
     items.into_iter().map(|row| row.id).collect()
 }
 
@@ -75,7 +75,7 @@ async fn a_question_is_answered_once_with_whatever_json_it_is() {
         assert_eq!((row.status.as_str(), row.question.as_str()), ("pending", "which one?"));
         assert_eq!(row.choices.as_ref().unwrap()[1].text(), r#"{"b":1}"#);
         assert!(row.expires_at.is_some() && row.response.is_none());
-        let of_run = scene.engine.run(run).await.unwrap().unwrap();
+        let of_run = scene.engine.catalogue().run(run).await.unwrap().unwrap();
         assert_eq!(of_run.pending_clarifications, ["q1"]);
         assert_eq!(of_run.pending_handoffs, ["h1"]);
         assert_eq!(of_run.pending, ["q1", "h1"]);
@@ -85,7 +85,7 @@ async fn a_question_is_answered_once_with_whatever_json_it_is() {
         let row = question(&scene, "q1").await;
         assert_eq!((row.status.as_str(), row.answered_by.as_deref()), ("answered", Some("ann")));
         assert_eq!(row.response.unwrap().text(), response);
-        assert_eq!(scene.engine.run(run).await.unwrap().unwrap().pending_clarifications, [""; 0]);
+        assert_eq!(scene.engine.catalogue().run(run).await.unwrap().unwrap().pending_clarifications, [""; 0]);
         assert_eq!(questions(&scene, Some("pending")).await, [""; 0]);
         assert_eq!(questions(&scene, Some("answered")).await, ["q1"]);
         scene.check().await;
@@ -98,7 +98,7 @@ async fn a_handoff_is_taken_by_the_first_who_does() {
     let run = asked(&scene).await;
     let row = handoff(&scene).await;
     assert_eq!((row.status.as_str(), row.urgency.as_deref()), ("pending", Some("high")));
-    assert_eq!(scene.engine.packed_for(&row).await.unwrap().unwrap().text(), r#"{"k":[1]}"#);
+    assert_eq!(scene.engine.read().packed_for(&row).await.unwrap().unwrap().text(), r#"{"k":[1]}"#);
     assert_eq!(handoffs(&scene, Some("pending")).await, ["h1"]);
     let (first, second) = tokio::join!(take(&scene, run, "ann"), take(&scene, run, "bob"));
     assert!(first.is_ok());
@@ -108,7 +108,7 @@ async fn a_handoff_is_taken_by_the_first_who_does() {
     assert_eq!(row.comment.as_deref(), Some("mine"));
     assert_eq!(handoffs(&scene, Some("pending")).await, [""; 0]);
     let refuse = Command::RejectHandoff { handoff_id: id("h1"), by: "eve".into(), reason: Some("no".into()) };
-    assert_eq!(code(scene.engine.submit(run, refuse).await), Code::HandoffNotPending);
+    assert_eq!(code(scene.engine.write().submit(run, refuse).await), Code::HandoffNotPending);
     scene.check().await;
 }
 
@@ -158,9 +158,9 @@ async fn questions_and_handoffs_leave_the_lists_with_their_events() {
     let run = asked(&scene).await;
     scene.cancel(run).await.unwrap();
     assert_eq!((questions(&scene, None).await.len(), handoffs(&scene, None).await.len()), (1, 1));
-    scene.engine.prune(run, None, "x").await.unwrap();
+    scene.engine.admin().prune(run, None, "x").await.unwrap();
     assert_eq!((questions(&scene, None).await.len(), handoffs(&scene, None).await.len()), (0, 0));
-    assert_eq!(scene.engine.clarification(&id("q1")).await.unwrap(), None);
+    assert_eq!(scene.engine.read().clarification(&id("q1")).await.unwrap(), None);
     scene.check().await;
     // And their ids are free again.
     asked(&scene).await;

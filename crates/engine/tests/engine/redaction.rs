@@ -32,7 +32,7 @@ fn data(event: &Event) -> Value {
 }
 
 async fn told(scene: &Scene, run: RunId) -> String {
-    let (page, _) = scene.engine.read_run(run, None, 1000).await.unwrap();
+    let (page, _) = scene.engine.read().read_run(run, None, 1000).await.unwrap();
     page.iter().map(|(_, bytes)| std::str::from_utf8(bytes).unwrap()).collect::<Vec<_>>().join("\n")
 }
 
@@ -294,7 +294,8 @@ async fn words_of_people_titles_and_names_are_masked() {
         request_text: Some(key.clone()),
         ..Queued::new(RunKind::External)
     };
-    let (task, run) = scene.engine.create_task(Some(format!("with {key}")), Some(queued)).await.unwrap();
+    let (task, run) =
+        scene.engine.write().create_task(Some(format!("with {key}")), Some(queued)).await.unwrap();
     let run = run.unwrap();
     assert_eq!(task.title.unwrap(), format!("with sk-ant-{}", stars()));
     let events = scene.events(run).await;
@@ -313,7 +314,7 @@ async fn words_of_people_titles_and_names_are_masked() {
         by: "operator".into(),
         config: None,
     };
-    scene.engine.submit(run, answer).await.unwrap();
+    scene.engine.write().submit(run, answer).await.unwrap();
     let answered = last(&scene, run).await;
     assert_eq!(answered["blocks"][1]["text"], format!("sk-ant-{}", stars()));
     assert_eq!(answered["redacted_paths"], json!(["/blocks/1/text", "/response"]));
@@ -324,20 +325,20 @@ async fn words_of_people_titles_and_names_are_masked() {
         comment: Some(format!("take {key}")),
         remember: None,
     };
-    scene.engine.submit(run, answer).await.unwrap();
+    scene.engine.write().submit(run, answer).await.unwrap();
     let resolved = last(&scene, run).await;
     assert_eq!(resolved["comment"], format!("take sk-ant-{}", stars()));
     assert_eq!(resolved["redacted_paths"], json!(["/comment"]));
     let cancel = Command::Cancel { by: CancelledBy::Operator, reason: format!("leaked {key}") };
-    scene.engine.submit(run, cancel).await.unwrap();
+    scene.engine.write().submit(run, cancel).await.unwrap();
     let cancelled = last(&scene, run).await;
     assert_eq!(
         (&cancelled["reason"], &cancelled["redacted_paths"]),
         (&json!(format!("leaked sk-ant-{}", stars())), &json!(["/reason"]))
     );
-    scene.engine.prune(run, None, &format!("because of {key}")).await.unwrap();
+    scene.engine.admin().prune(run, None, &format!("because of {key}")).await.unwrap();
     assert!(!told(&scene, run).await.contains(&secret()));
-    let row = scene.engine.run(run).await.unwrap().unwrap();
+    let row = scene.engine.catalogue().run(run).await.unwrap().unwrap();
     assert!(!format!("{row:?}").contains(&secret()) && row.title.unwrap().contains("sk-ant-**"));
     scene.check().await;
 }
@@ -359,7 +360,7 @@ async fn a_row_whose_session_cannot_be_read_does_not_switch_masking_off() {
     let (option, value) = ("key".to_owned(), "correct-horse-battery-staple-41".to_owned());
     let setup = Setup { agent: "clerk".into(), secrets: [option.clone()].into(), ..Setup::default() };
     let new = NewSetup { setup, secrets: [(option, value.clone())].into(), ..NewSetup::default() };
-    let session: SessionId = scene.engine.create_setup(new, None).await.unwrap().id.parse().unwrap();
+    let session: SessionId = scene.engine.write().create_setup(new, None).await.unwrap().id.parse().unwrap();
     let run = scene.queue_in(session).await.unwrap();
     let note = json!({"text": value}).to_string();
     scene.report(run, 0, &[("run.started", "{}"), ("user.message", &note)]).await.unwrap();
@@ -396,11 +397,11 @@ async fn knowing(values: &[&str], shapes: bool) -> Engine {
 async fn texts_of(engine: &Engine, batches: &[&[(&str, &str)]]) -> Vec<String> {
     let new =
         NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
-    let (run, _) = engine.create_run(new).await.unwrap();
+    let (run, _) = engine.write().create_run(new).await.unwrap();
     for (seq, batch) in (0..).zip(batches) {
-        engine.ingest(run, triple("p", 0, seq), drafts(batch)).await.unwrap();
+        engine.write().ingest(run, triple("p", 0, seq), drafts(batch)).await.unwrap();
     }
-    let (page, _) = engine.read_run(run, Some(0), 100).await.unwrap();
+    let (page, _) = engine.read().read_run(run, Some(0), 100).await.unwrap();
     page.iter().map(|(_, bytes)| String::from_utf8(bytes.to_vec()).unwrap()).collect()
 }
 

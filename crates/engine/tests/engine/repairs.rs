@@ -37,8 +37,12 @@ async fn keys(scene: &Scene, space: &str) -> Vec<String> {
 /// Reads a list, which repairs what is damaged of it.
 async fn list(scene: &Scene) -> Vec<String> {
     let query = ListQuery { limit: 1_000, ..ListQuery::default() };
-    let page =
-        scene.engine.list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default()).await.unwrap();
+    let page = scene
+        .engine
+        .read()
+        .list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default())
+        .await
+        .unwrap();
     assert!(page.damaged.is_empty(), "{:?}", page.damaged);
     page.items.into_iter().map(|row| row.id).collect()
 }
@@ -48,7 +52,7 @@ async fn list(scene: &Scene) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn what_an_erasure_under_way_took_away_is_not_written_again() {
     let scene = Scene::new().await;
-    let task: TaskId = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
     run_with_artifacts(&scene, Some(task), "gone", 3).await;
     run_with_artifacts(&scene, None, "left", 3).await;
     let before = scene.store.appends();
@@ -68,7 +72,7 @@ async fn what_an_erasure_under_way_took_away_is_not_written_again() {
         go.send(()).unwrap();
         left
     };
-    let (deleted, left) = tokio::join!(scene.engine.delete_task(task, "operator"), repairing);
+    let (deleted, left) = tokio::join!(scene.engine.admin().delete_task(task, "operator"), repairing);
     assert_eq!(deleted.unwrap(), 1);
     assert_eq!(keys(&scene, LISTED).await, left);
     scene.check().await;

@@ -30,23 +30,23 @@ fn tail(run: RunId) -> recount_log::StreamKey {
 async fn what_came_before_the_ending_goes_and_the_tail_says_so() {
     let mut scene = Scene::new().await;
     let run = ended(&scene, 10).await;
-    let before = scene.engine.run(run).await.unwrap().unwrap();
-    let digest = scene.engine.digest(run).await.unwrap();
-    let pruned = scene.engine.prune(run, None, "operator").await.unwrap();
+    let before = scene.engine.catalogue().run(run).await.unwrap().unwrap();
+    let digest = scene.engine.read().digest(run).await.unwrap();
+    let pruned = scene.engine.admin().prune(run, None, "operator").await.unwrap();
     assert_eq!((pruned.first_sequence, pruned.events), (9, 9));
     assert_eq!(scene.types(run).await, ["run.cancelled", "gap.events_pruned"]);
-    let after = scene.engine.run(run).await.unwrap().unwrap();
+    let after = scene.engine.catalogue().run(run).await.unwrap().unwrap();
     assert_eq!((after.first_sequence, after.only_ending_left), (9, true));
     let told = recount_engine::RunRow { first_sequence: 0, only_ending_left: false, ..after };
     assert_eq!(told, before, "lists say what they said");
-    let now = scene.engine.digest(run).await.unwrap();
+    let now = scene.engine.read().digest(run).await.unwrap();
     assert_eq!((now.events, now.first_sequence), (11, 9));
     assert_ne!(now.start, digest.start);
-    assert_eq!(scene.engine.prune(run, None, "operator").await.unwrap().receipt, None);
+    assert_eq!(scene.engine.admin().prune(run, None, "operator").await.unwrap().receipt, None);
     scene.check().await;
     scene.reopen().await;
     scene.check().await;
-    assert_eq!(scene.engine.prune(run, None, "operator").await.unwrap().receipt, None);
+    assert_eq!(scene.engine.admin().prune(run, None, "operator").await.unwrap().receipt, None);
     assert!(scene.disk.memory.integrity().await.unwrap().problems.is_empty());
 }
 
@@ -58,23 +58,23 @@ async fn a_run_is_pruned_step_by_step_by_engines_that_know_only_what_is_left() {
     scene.answer(run, "a1", true, "ann").await.unwrap();
     scene.report(run, 2, &[NOTE; 4]).await.unwrap();
     scene.cancel(run).await.unwrap();
-    let before = scene.engine.run(run).await.unwrap().unwrap();
+    let before = scene.engine.catalogue().run(run).await.unwrap().unwrap();
     for (keep_from, listed) in [(1, 1), (2, 1), (3, 0), (4, 0), (6, 0), (99, 0)] {
-        let pruned = scene.engine.prune(run, Some(keep_from), "operator").await.unwrap();
+        let pruned = scene.engine.admin().prune(run, Some(keep_from), "operator").await.unwrap();
         assert_eq!(pruned.first_sequence, keep_from.min(8), "{keep_from}");
         let query = ListQuery { limit: 9, ..ListQuery::default() };
-        let approvals = scene.engine.list_approvals(&query).await.unwrap().items;
+        let approvals = scene.engine.read().list_approvals(&query).await.unwrap().items;
         assert_eq!(approvals.len(), listed, "a request is listed for as long as it can be read");
         scene.check().await;
         scene.reopen().await;
         scene.check().await;
-        let row = scene.engine.run(run).await.unwrap().unwrap();
+        let row = scene.engine.catalogue().run(run).await.unwrap().unwrap();
         assert_eq!(
             (row.title, row.created_at, row.started_at),
             (before.title.clone(), before.created_at.clone(), before.started_at.clone())
         );
     }
-    assert_eq!(scene.engine.approval(&ForeignId::parse("a1").unwrap()).await.unwrap(), None);
+    assert_eq!(scene.engine.read().approval(&ForeignId::parse("a1").unwrap()).await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,8 +83,9 @@ async fn a_batch_that_is_repeated_after_it_was_pruned_is_answered() {
     let run = scene.start().await;
     let first = scene.report(run, 1, &[NOTE; 4]).await.unwrap();
     scene.cancel(run).await.unwrap();
-    let ending = scene.engine.read_run(run, Some(first.last_sequence), 1).await.unwrap().0[0].1.clone();
-    scene.engine.prune(run, None, "operator").await.unwrap();
+    let ending =
+        scene.engine.read().read_run(run, Some(first.last_sequence), 1).await.unwrap().0[0].1.clone();
+    scene.engine.admin().prune(run, None, "operator").await.unwrap();
     for _ in 0..2 {
         let again = scene.report(run, 1, &[NOTE; 4]).await.unwrap();
         assert_eq!(
@@ -92,7 +93,7 @@ async fn a_batch_that_is_repeated_after_it_was_pruned_is_answered() {
             (first.first_sequence, first.last_sequence),
             "as it was answered before"
         );
-        let (rest, _) = scene.engine.read_feed(Some(again.position), 9).await.unwrap();
+        let (rest, _) = scene.engine.read().read_feed(Some(again.position), 9).await.unwrap();
         assert_eq!(rest[0].1, ending, "the rest of the run follows the place it names");
         scene.reopen().await;
     }
@@ -102,27 +103,34 @@ async fn a_batch_that_is_repeated_after_it_was_pruned_is_answered() {
 async fn running_pinned_and_session_runs_stay_whole() {
     let scene = Scene::new().await;
     let running = scene.start().await;
-    assert_eq!(code(scene.engine.prune(running, None, "x").await), Code::RunActive);
+    assert_eq!(code(scene.engine.admin().prune(running, None, "x").await), Code::RunActive);
     let pinned = ended(&scene, 5).await;
-    let pin = scene.engine.pin(pinned, "ann").await.unwrap();
-    assert_eq!(scene.engine.pin(pinned, "bob").await.unwrap(), pin, "who pinned first pinned it");
-    assert_eq!(code(scene.engine.prune(pinned, None, "x").await), Code::RunPinned);
+    let pin = scene.engine.admin().pin(pinned, "ann").await.unwrap();
+    assert_eq!(scene.engine.admin().pin(pinned, "bob").await.unwrap(), pin, "who pinned first pinned it");
+    assert_eq!(code(scene.engine.admin().prune(pinned, None, "x").await), Code::RunPinned);
     let queued = Queued::new(RunKind::External);
-    let session = Some(scene.engine.create_session(None).await.unwrap().id.parse().unwrap());
-    let (talk, _) =
-        scene.engine.create_run(NewRun { queued, task: None, session, resumed_from: None }).await.unwrap();
+    let session = Some(scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap());
+    let (talk, _) = scene
+        .engine
+        .write()
+        .create_run(NewRun { queued, task: None, session, resumed_from: None })
+        .await
+        .unwrap();
     scene.cancel(talk).await.unwrap();
-    assert_eq!(code(scene.engine.prune(talk, None, "x").await), Code::RunInSession);
+    assert_eq!(code(scene.engine.admin().prune(talk, None, "x").await), Code::RunInSession);
     let nobody: RunId = "run_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.engine.prune(nobody, None, "x").await), Code::RunNotFound);
-    assert_eq!(code(scene.engine.pin(nobody, "x").await), Code::RunNotFound);
+    assert_eq!(code(scene.engine.admin().prune(nobody, None, "x").await), Code::RunNotFound);
+    assert_eq!(code(scene.engine.admin().pin(nobody, "x").await), Code::RunNotFound);
 
     let all = Policy { max_age: Some(Duration::ZERO), max_events: Some(0), max_bytes: Some(0) };
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(scene.engine.sweep(&all).await.unwrap(), Swept::default());
-    scene.engine.unpin(pinned).await.unwrap();
-    assert_eq!(scene.engine.sweep(&all).await.unwrap(), Swept { runs: 1, events: 4, has_more: false });
-    assert_eq!(scene.engine.sweep(&all).await.unwrap(), Swept::default());
+    assert_eq!(scene.engine.admin().sweep(&all).await.unwrap(), Swept::default());
+    scene.engine.admin().unpin(pinned).await.unwrap();
+    assert_eq!(
+        scene.engine.admin().sweep(&all).await.unwrap(),
+        Swept { runs: 1, events: 4, has_more: false }
+    );
+    assert_eq!(scene.engine.admin().sweep(&all).await.unwrap(), Swept::default());
     scene.check().await;
 }
 
@@ -136,14 +144,14 @@ async fn those_that_ended_first_are_pruned_until_it_is_enough() {
         scene.cancel(run).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
     }
-    let left = async |run| scene.engine.run(run).await.unwrap().unwrap().first_sequence;
+    let left = async |run| scene.engine.catalogue().run(run).await.unwrap().unwrap().first_sequence;
     let policy = Policy { max_events: Some(15), ..Policy::default() };
-    assert_eq!(scene.engine.sweep(&policy).await.unwrap().events, 12);
+    assert_eq!(scene.engine.admin().sweep(&policy).await.unwrap().events, 12);
     assert_eq!((left(first).await, left(second).await), (0, 12));
-    assert_eq!(scene.engine.sweep(&policy).await.unwrap().events, 0);
+    assert_eq!(scene.engine.admin().sweep(&policy).await.unwrap().events, 0);
     let policy = Policy { max_age: Some(Duration::from_secs(90)), ..Policy::default() };
-    assert_eq!(scene.engine.sweep(&policy).await.unwrap().events, 0, "it ended a minute ago");
-    scene.engine.keep_to(policy, Duration::from_secs(10));
+    assert_eq!(scene.engine.admin().sweep(&policy).await.unwrap().events, 0, "it ended a minute ago");
+    scene.engine.admin().keep_to(policy, Duration::from_secs(10));
     tokio::time::sleep(Duration::from_secs(25)).await;
     assert_eq!(left(first).await, 0);
     tokio::time::sleep(Duration::from_secs(20)).await;
@@ -155,20 +163,20 @@ async fn those_that_ended_first_are_pruned_until_it_is_enough() {
 async fn readers_of_a_run_are_told_of_the_gap_wherever_they_begin() {
     let scene = Scene::new().await;
     let run = ended(&scene, 10).await;
-    scene.engine.prune(run, Some(6), "operator").await.unwrap();
+    scene.engine.admin().prune(run, Some(6), "operator").await.unwrap();
     for after in [None, Some(0), Some(4), Some(5), Some(6), Some(9), Some(10)] {
         let next = after.map_or(0, |after: u64| after + 1);
-        let mut reader = scene.engine.follow_run(run, after).await.unwrap();
+        let mut reader = scene.engine.read().follow_run(run, after).await.unwrap();
         let reading = read(&mut reader).await;
         let gaps = if next < 6 { vec![(next, 5)] } else { vec![] };
         let cursors: Vec<u64> = (next.max(6)..11).collect();
         assert_eq!((reading.gaps, reading.cursors, reading.end), (gaps, cursors, End::CaughtUp), "{after:?}");
         assert_eq!(read(&mut reader).await.end, End::Closed);
-        let (page, _) = scene.engine.read_run(run, after, 2).await.unwrap();
+        let (page, _) = scene.engine.read().read_run(run, after, 2).await.unwrap();
         assert_eq!(page.first().map(|(sequence, _)| *sequence), (next < 11).then_some(next.max(6)));
     }
     for ahead in [11, 99] {
-        assert_eq!(code(scene.engine.read_run(run, Some(ahead), 2).await), Code::CursorAhead);
+        assert_eq!(code(scene.engine.read().read_run(run, Some(ahead), 2).await), Code::CursorAhead);
     }
 }
 
@@ -178,13 +186,13 @@ async fn a_reader_under_way_crosses_the_gap() {
     for padding in [0, 1 << 14] {
         let scene = Scene::padded(padding).await;
         let run = scene.start().await;
-        let mut early = scene.engine.follow_run(run, None).await.unwrap();
+        let mut early = scene.engine.read().follow_run(run, None).await.unwrap();
         // Several pages: one is given before the prune, and one may be read ahead by then.
         for seq in 1..200 {
             scene.report(run, seq, &[NOTE; 30]).await.unwrap();
         }
         scene.cancel(run).await.unwrap();
-        let mut late = scene.engine.follow_run(run, None).await.unwrap();
+        let mut late = scene.engine.read().follow_run(run, None).await.unwrap();
         let mut begun = Vec::new();
         for reader in [&mut early, &mut late] {
             let recount_engine::Delivery::Frames { last, .. } = reader.next().await.unwrap() else {
@@ -192,8 +200,8 @@ async fn a_reader_under_way_crosses_the_gap() {
             };
             begun.push(last + 1);
         }
-        let end = scene.engine.tail(run).await.unwrap().unwrap();
-        scene.engine.prune(run, None, "operator").await.unwrap();
+        let end = scene.engine.read().tail(run).await.unwrap().unwrap();
+        scene.engine.admin().prune(run, None, "operator").await.unwrap();
         for (reader, next) in [&mut early, &mut late].into_iter().zip(begun) {
             let reading = read(reader).await;
             let [(first, last)] = reading.gaps[..] else { panic!("{:?}, padding {padding}", reading.gaps) };
@@ -207,17 +215,17 @@ async fn a_reader_under_way_crosses_the_gap() {
 async fn the_feed_goes_past_what_is_gone() {
     let scene = Scene::new().await;
     let run = ended(&scene, 10).await;
-    scene.engine.prune(run, None, "operator").await.unwrap();
-    let mut reader = scene.engine.follow_feed(None).await.unwrap();
+    scene.engine.admin().prune(run, None, "operator").await.unwrap();
+    let mut reader = scene.engine.read().follow_feed(None).await.unwrap();
     let reading = read(&mut reader).await;
     assert_eq!((reading.cursors, reading.gaps, reading.end), (vec![10, 11], vec![], End::CaughtUp));
-    assert_eq!(scene.engine.read_feed(Some(0), 1).await.unwrap().0[0].0, 10);
+    assert_eq!(scene.engine.read().read_feed(Some(0), 1).await.unwrap().0[0].0, 10);
     for below in [1, 8] {
-        assert_eq!(code(scene.engine.read_feed(Some(below), 5).await), Code::CursorPruned, "{below}");
-        assert_eq!(code(scene.engine.follow_feed(Some(below)).await.map(|_| ())), Code::CursorPruned);
+        assert_eq!(code(scene.engine.read().read_feed(Some(below), 5).await), Code::CursorPruned, "{below}");
+        assert_eq!(code(scene.engine.read().follow_feed(Some(below)).await.map(|_| ())), Code::CursorPruned);
     }
     for (at, first) in [(9, Some(10)), (10, Some(11)), (11, None)] {
-        let (page, more) = scene.engine.read_feed(Some(at), 5).await.unwrap();
+        let (page, more) = scene.engine.read().read_feed(Some(at), 5).await.unwrap();
         assert_eq!((page.first().map(|(position, _)| *position), more), (first, false), "{at}");
     }
 }
@@ -233,11 +241,11 @@ async fn a_prune_that_fails_or_is_unheard_leaves_nothing_half_done() {
         let mut scene = Scene::new().await;
         let run = ended(&scene, 10).await;
         scene.store.next_appends([fate]);
-        assert!(scene.engine.prune(run, None, "operator").await.is_err());
+        assert!(scene.engine.admin().prune(run, None, "operator").await.is_err());
         let tail = scene.disk.memory.tail(&tail(run)).await.unwrap().unwrap();
         assert_eq!(tail.first_sequence, gone);
         scene.check().await;
-        assert_eq!(scene.engine.prune(run, None, "operator").await.unwrap().first_sequence, 9);
+        assert_eq!(scene.engine.admin().prune(run, None, "operator").await.unwrap().first_sequence, 9);
         scene.check().await;
         scene.reopen_at(START_MS + 60_000).await;
         scene.check().await;

@@ -13,15 +13,15 @@ async fn a_run_is_durable_when_it_is_answered() {
     let scene = Scene::new().await;
     let new =
         NewRun { queued: Queued::new(RunKind::External), task: None, session: None, resumed_from: None };
-    let (run, receipt) = scene.engine.create_run(new).await.unwrap();
+    let (run, receipt) = scene.engine.write().create_run(new).await.unwrap();
     assert_eq!((receipt.first_sequence, receipt.last_sequence, receipt.position), (0, 0, 1));
     assert_eq!(scene.types(run).await, ["run.queued"]);
-    assert_eq!(scene.engine.run(run).await.unwrap().unwrap().status, "queued");
+    assert_eq!(scene.engine.catalogue().run(run).await.unwrap().unwrap().status, "queued");
     let receipt = scene.report(run, 0, &[("run.started", "{}"), ("ext.test.note", "{}")]).await.unwrap();
     assert_eq!((receipt.first_sequence, receipt.last_sequence, receipt.position), (1, 2, 3));
-    assert_eq!(scene.engine.run(run).await.unwrap().unwrap().status, "running");
-    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(3));
-    assert_eq!(scene.engine.last_position().await.unwrap(), 3);
+    assert_eq!(scene.engine.catalogue().run(run).await.unwrap().unwrap().status, "running");
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(3));
+    assert_eq!(scene.engine.read().last_position().await.unwrap(), 3);
     scene.check().await;
 }
 
@@ -33,20 +33,20 @@ async fn what_does_not_exist_is_not_found() {
     assert_ne!(nobody, other);
     assert_eq!(code(scene.cancel(nobody).await), Code::RunNotFound);
     assert_eq!(code(scene.report(nobody, 0, &[("run.started", "{}")]).await), Code::RunNotFound);
-    assert_eq!(code(scene.engine.read_run(nobody, None, 10).await), Code::RunNotFound);
-    assert_eq!(code(scene.engine.follow_run(nobody, None).await.map(|_| ())), Code::RunNotFound);
-    assert_eq!(code(scene.engine.digest(nobody).await), Code::RunNotFound);
-    assert_eq!(scene.engine.tail(nobody).await.unwrap(), None);
-    assert_eq!(scene.engine.run(nobody).await.unwrap(), None);
+    assert_eq!(code(scene.engine.read().read_run(nobody, None, 10).await), Code::RunNotFound);
+    assert_eq!(code(scene.engine.read().follow_run(nobody, None).await.map(|_| ())), Code::RunNotFound);
+    assert_eq!(code(scene.engine.read().digest(nobody).await), Code::RunNotFound);
+    assert_eq!(scene.engine.read().tail(nobody).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().run(nobody).await.unwrap(), None);
     // Names that somebody made up wake nobody.
-    assert_eq!(scene.engine.awake(), 0);
+    assert_eq!(scene.engine.admin().awake(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_batch_changes_nothing_and_names_what_is_wrong() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    let digest = scene.engine.digest(run).await.unwrap();
+    let digest = scene.engine.read().digest(run).await.unwrap();
     let batch = [
         ("ext.test.note", "{}"),
         ("turn.started", r#"{"turn_index":0}"#),
@@ -59,7 +59,7 @@ async fn a_refused_batch_changes_nothing_and_names_what_is_wrong() {
     assert_eq!(rejection.index, Some(2));
     assert_eq!(rejection.type_name.as_deref(), Some("turn.started"));
     assert_eq!(rejection.rule, Some("turn.one_open"));
-    assert_eq!(scene.engine.digest(run).await.unwrap(), digest);
+    assert_eq!(scene.engine.read().digest(run).await.unwrap(), digest);
     // The number was not used up.
     let receipt = scene.report(run, 1, &batch[..2]).await.unwrap();
     assert_eq!((receipt.first_sequence, receipt.last_sequence), (2, 3));
@@ -89,10 +89,10 @@ async fn our_own_runs_take_no_reports() {
     let scene = Scene::new().await;
     let new =
         NewRun { queued: Queued::new(RunKind::AgentLoop), task: None, session: None, resumed_from: None };
-    let (run, _) = scene.engine.create_run(new).await.unwrap();
+    let (run, _) = scene.engine.write().create_run(new).await.unwrap();
     assert_eq!(code(scene.report(run, 0, &[("run.started", "{}")]).await), Code::RunNotExternal);
     let progress = Command::Progress { drafts: drafts(&[("run.started", "{}")]) };
-    let receipt = scene.engine.submit(run, progress).await.unwrap().unwrap();
+    let receipt = scene.engine.write().submit(run, progress).await.unwrap().unwrap();
     assert_eq!(receipt.last_sequence, 1);
 }
 
@@ -108,7 +108,7 @@ async fn of_many_cancels_one_wins() {
         }
     }
     assert_eq!(scene.types(run).await, ["run.queued", "run.started", "run.cancelled"]);
-    assert_eq!(scene.engine.run(run).await.unwrap().unwrap().status, "cancelled");
+    assert_eq!(scene.engine.catalogue().run(run).await.unwrap().unwrap().status, "cancelled");
     scene.check().await;
 }
 
@@ -150,13 +150,13 @@ async fn a_cancel_closes_what_is_open() {
     ];
     scene.report(run, 1, &batch).await.unwrap();
     let command = Command::Cancel { by: CancelledBy::Policy, reason: "no".into() };
-    scene.engine.submit(run, command).await.unwrap();
+    scene.engine.write().submit(run, command).await.unwrap();
     let types = scene.types(run).await;
     assert_eq!(
         types[6..],
         ["assistant.text_complete", "approval.resolved", "tool.refused", "turn.failed", "run.cancelled"]
     );
-    assert_eq!(scene.engine.run(run).await.unwrap().unwrap().ending.as_deref(), Some("policy"));
+    assert_eq!(scene.engine.catalogue().run(run).await.unwrap().unwrap().ending.as_deref(), Some("policy"));
     scene.check().await;
 }
 
@@ -181,12 +181,12 @@ async fn positions_and_sequences_of_a_receipt_are_those_of_the_store() {
     let (a, b) = (scene.start().await, scene.start().await);
     for seq in 1..20 {
         let run = if seq % 3 == 0 { b } else { a };
-        let next = scene.engine.tail(run).await.unwrap().unwrap();
+        let next = scene.engine.read().tail(run).await.unwrap().unwrap();
         let name = format!("n{seq}");
         let receipt = scene.note(run, &name).await.unwrap();
         assert_eq!(receipt.last_sequence, next);
-        let (found, _) = scene.engine.read_feed(Some(receipt.position - 1), 1).await.unwrap();
-        let (in_run, _) = scene.engine.read_run(run, next.checked_sub(1), 1).await.unwrap();
+        let (found, _) = scene.engine.read().read_feed(Some(receipt.position - 1), 1).await.unwrap();
+        let (in_run, _) = scene.engine.read().read_run(run, next.checked_sub(1), 1).await.unwrap();
         assert_eq!(found[0].1, in_run[0].1);
     }
 }
@@ -196,10 +196,10 @@ async fn the_head_is_the_chain_over_the_bytes() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.cancel(run).await.unwrap();
-    let (records, _) = scene.engine.read_run(run, None, 10).await.unwrap();
+    let (records, _) = scene.engine.read().read_run(run, None, 10).await.unwrap();
     let start = recount_log::chain::ChainValue::start(&run.to_string());
     let head = records.iter().fold(start, |head, (_, bytes)| head.then(bytes));
-    let digest = scene.engine.digest(run).await.unwrap();
+    let digest = scene.engine.read().digest(run).await.unwrap();
     assert_eq!((digest.events, digest.head), (3, head.to_string()));
 }
 
@@ -207,9 +207,9 @@ async fn the_head_is_the_chain_over_the_bytes() {
 async fn a_writer_that_has_nothing_to_do_sleeps_and_wakes() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    assert_eq!(scene.engine.awake(), 1);
+    assert_eq!(scene.engine.admin().awake(), 1);
     tokio::time::sleep(recount_engine::limits::WRITER_IDLE * 2).await;
-    assert_eq!(scene.engine.awake(), 0);
+    assert_eq!(scene.engine.admin().awake(), 0);
     // Some come in the very moment in which it falls asleep.
     for _ in 0..20 {
         scene.note(run, "early").await.unwrap();
@@ -225,7 +225,7 @@ async fn a_writer_of_a_run_that_has_ended_sleeps_soon() {
     let (over, goes_on) = (scene.start().await, scene.start().await);
     scene.cancel(over).await.unwrap();
     tokio::time::sleep(recount_engine::limits::WRITER_IDLE_ENDED * 2).await;
-    assert_eq!(scene.engine.awake(), 1);
+    assert_eq!(scene.engine.admin().awake(), 1);
     scene.note(goes_on, "still-here").await.unwrap();
     scene.check().await;
 }
@@ -259,8 +259,9 @@ async fn shutdown_answers_what_was_accepted_and_refuses_what_comes() {
     assert_eq!(code(scene.queue_for(None).await), Code::ShuttingDown);
     let mut scene = scene;
     scene.reopen().await;
-    assert_eq!(scene.engine.tail(run).await.unwrap(), Some(landed + 1));
-    let receipt = scene.engine.ingest(run, triple("second", 0, 0), drafts(&[("ext.test.note", "{}")]));
+    assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(landed + 1));
+    let receipt =
+        scene.engine.write().ingest(run, triple("second", 0, 0), drafts(&[("ext.test.note", "{}")]));
     assert_eq!(receipt.await.unwrap().last_sequence, landed + 1);
     scene.check().await;
 }

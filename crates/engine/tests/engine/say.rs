@@ -17,7 +17,7 @@ pub(crate) async fn begin(scene: &Scene) -> SessionId {
     let secrets = BTreeMap::from([("key".to_owned(), "first".to_owned())]);
     let setup = Setup { secrets: ["key".to_owned()].into(), ..setup };
     let new = NewSetup { setup, secrets, ..NewSetup::default() };
-    scene.engine.create_setup(new, None).await.unwrap().id.parse().unwrap()
+    scene.engine.write().create_setup(new, None).await.unwrap().id.parse().unwrap()
 }
 
 pub(crate) fn message(words: &str) -> NewRun {
@@ -27,12 +27,12 @@ pub(crate) fn message(words: &str) -> NewRun {
 }
 
 async fn saying(scene: &Scene, session: SessionId, words: &str) -> Saying {
-    let before = scene.engine.setup(session).await.unwrap();
+    let before = scene.engine.catalogue().setup(session).await.unwrap();
     Saying { session, new: message(words), before, overrides: Overrides::default(), supersedes: None }
 }
 
 pub(crate) async fn say(scene: &Scene, session: SessionId, words: &str) -> RunId {
-    scene.engine.say(saying(scene, session, words).await, None).await.unwrap().0
+    scene.engine.write().say(saying(scene, session, words).await, None).await.unwrap().0
 }
 
 pub(crate) fn speaking(language: &str, key: &str) -> Overrides {
@@ -45,14 +45,14 @@ pub(crate) fn speaking(language: &str, key: &str) -> Overrides {
 
 /// What of the setup was changed by [`speaking`].
 async fn spoken(scene: &Scene, session: SessionId) -> (Option<String>, String) {
-    let setup = scene.engine.setup(session).await.unwrap().unwrap().setup;
-    let key = scene.engine.secret_option(session, "key").await.unwrap().unwrap();
+    let setup = scene.engine.catalogue().setup(session).await.unwrap().unwrap().setup;
+    let key = scene.engine.write().secret_option(session, "key").await.unwrap().unwrap();
     (setup.options.get("language").cloned(), key)
 }
 
 pub(crate) async fn progress(scene: &Scene, run: RunId, events: &[(&str, &str)]) {
     let command = Command::Progress { drafts: drafts(events) };
-    scene.engine.submit(run, command).await.unwrap();
+    scene.engine.write().submit(run, command).await.unwrap();
 }
 
 /// A run that waits for an application: one call is its own to carry out.
@@ -110,21 +110,21 @@ async fn a_message_begins_a_run_and_what_changes_with_it_lasts() {
     first.overrides = speaking("Dutch", "second");
     let once = Once { key: "k".into(), body: "b".into() };
     let appends = scene.store.appends();
-    let (run, receipt) = scene.engine.say(first, Some(&once)).await.unwrap();
+    let (run, receipt) = scene.engine.write().say(first, Some(&once)).await.unwrap();
     assert_eq!(scene.store.appends() - appends, 1, "all in one");
     assert_eq!((receipt.first_sequence, receipt.last_sequence), (0, 0));
-    assert_eq!(scene.engine.active_run(session).await.unwrap(), Some(run));
+    assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), Some(run));
     assert_eq!(spoken(&scene, session).await, (Some("Dutch".into()), "second".into()));
-    let recount_engine::Standing::Made(_, made) = scene.engine.take_up(&once).await.unwrap() else {
+    let recount_engine::Standing::Made(_, made) = scene.engine.write().take_up(&once).await.unwrap() else {
         panic!("it was made")
     };
     assert_eq!(made, run.to_string());
     let events = scene.events(run).await;
     assert_eq!(events[0].session_id, Some(session));
-    let busy = scene.engine.say(saying(&scene, session, "again").await, None).await;
+    let busy = scene.engine.write().say(saying(&scene, session, "again").await, None).await;
     assert_eq!(code(busy), Code::SessionBusy);
     scene.cancel(run).await.unwrap();
-    assert_eq!(scene.engine.active_run(session).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), None);
     say(&scene, session, "again").await;
     scene.check().await;
 }
@@ -136,11 +136,11 @@ async fn overrides_of_two_at_a_time_both_last() {
     let mut stale = saying(&scene, session, "hello").await;
     let mut other = saying(&scene, session, "hello").await;
     other.overrides.tools = Some(vec![ToolRef { name: "look".into(), trust: Some(true) }]);
-    let (run, _) = scene.engine.say(other, None).await.unwrap();
+    let (run, _) = scene.engine.write().say(other, None).await.unwrap();
     scene.cancel(run).await.unwrap();
     stale.overrides = speaking("Dutch", "second");
-    scene.engine.say(stale, None).await.unwrap();
-    let setup = scene.engine.setup(session).await.unwrap().unwrap().setup;
+    scene.engine.write().say(stale, None).await.unwrap();
+    let setup = scene.engine.catalogue().setup(session).await.unwrap().unwrap().setup;
     assert_eq!(setup.tools.unwrap()[0].name, "look");
     assert_eq!(spoken(&scene, session).await, (Some("Dutch".into()), "second".into()));
 }
@@ -150,17 +150,17 @@ async fn a_message_takes_the_place_of_a_run_that_waits() {
     let scene = Scene::new().await;
     let session = begin(&scene).await;
     let old = waiting(&scene, session).await;
-    let mut reader = scene.engine.follow_events(old, None).await.unwrap();
+    let mut reader = scene.engine.read().follow_events(old, None).await.unwrap();
     let mut said = saying(&scene, session, "never mind").await;
     (said.overrides, said.supersedes) = (speaking("Dutch", "second"), supersedes(old));
     let appends = scene.store.appends();
-    let (new, receipt) = scene.engine.say(said, None).await.unwrap();
+    let (new, receipt) = scene.engine.write().say(said, None).await.unwrap();
     assert_eq!(scene.store.appends() - appends, 1, "all in one");
     assert_eq!((receipt.first_sequence, receipt.last_sequence), (0, 0));
     assert_eq!(scene.types(old).await, ENDED);
     assert_eq!(scene.types(new).await, ["run.queued"]);
-    assert_eq!(receipt.position, scene.engine.last_position().await.unwrap());
-    assert_eq!(scene.engine.active_run(session).await.unwrap(), Some(new));
+    assert_eq!(receipt.position, scene.engine.read().last_position().await.unwrap());
+    assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), Some(new));
     assert_eq!(spoken(&scene, session).await, (Some("Dutch".into()), "second".into()));
     let mut told = 0;
     while let Some(events) = reader.next().await.unwrap() {
@@ -169,9 +169,9 @@ async fn a_message_takes_the_place_of_a_run_that_waits() {
     assert_eq!(told, ENDED.len(), "who followed is told of the end");
     // The one that ended does not free the session of the one that has it now.
     assert_eq!(code(scene.cancel(old).await), Code::RunEnded);
-    assert_eq!(scene.engine.active_run(session).await.unwrap(), Some(new));
+    assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), Some(new));
     scene.cancel(new).await.unwrap();
-    assert_eq!(scene.engine.active_run(session).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), None);
     scene.check().await;
 }
 
@@ -182,15 +182,15 @@ async fn a_run_that_was_answered_meanwhile_is_not_superseded() {
     let old = waiting(&scene, session).await;
     let mut said = saying(&scene, session, "never mind").await;
     (said.overrides, said.supersedes) = (speaking("Dutch", "second"), supersedes(old));
-    scene.engine.submit(old, output("a tree")).await.unwrap();
-    let position = scene.engine.last_position().await.unwrap();
-    assert_eq!(code(scene.engine.say(said.clone(), None).await), Code::SessionBusy);
-    assert_eq!(scene.engine.last_position().await.unwrap(), position);
+    scene.engine.write().submit(old, output("a tree")).await.unwrap();
+    let position = scene.engine.read().last_position().await.unwrap();
+    assert_eq!(code(scene.engine.write().say(said.clone(), None).await), Code::SessionBusy);
+    assert_eq!(scene.engine.read().last_position().await.unwrap(), position);
     assert_eq!(spoken(&scene, session).await, (None, "first".into()));
     // One that has ended meanwhile needs no superseding.
     scene.cancel(old).await.unwrap();
-    let (new, _) = scene.engine.say(said, None).await.unwrap();
-    assert_eq!(scene.engine.active_run(session).await.unwrap(), Some(new));
+    let (new, _) = scene.engine.write().say(said, None).await.unwrap();
+    assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), Some(new));
     assert_eq!(spoken(&scene, session).await, (Some("Dutch".into()), "second".into()));
     scene.check().await;
 }
@@ -210,9 +210,9 @@ async fn whoever_dies_while_superseding_leaves_both_or_neither() {
         let mut said = saying(&scene, session, "never mind").await;
         (said.overrides, said.supersedes) = (speaking("Dutch", "second"), supersedes(old));
         scene.store.next_appends([fate]);
-        assert!(scene.engine.say(said, None).await.is_err());
+        assert!(scene.engine.write().say(said, None).await.is_err());
         for _ in 0..2 {
-            let active = scene.engine.active_run(session).await.unwrap().unwrap();
+            let active = scene.engine.catalogue().active_run(session).await.unwrap().unwrap();
             if happens {
                 assert_eq!(scene.types(old).await, ENDED);
                 assert_eq!(scene.types(active).await, ["run.queued"]);
@@ -226,9 +226,9 @@ async fn whoever_dies_while_superseding_leaves_both_or_neither() {
             // The same in the next process, and in this one the writer goes on with what the log says.
             scene.reopen().await;
         }
-        let active = scene.engine.active_run(session).await.unwrap().unwrap();
+        let active = scene.engine.catalogue().active_run(session).await.unwrap().unwrap();
         scene.cancel(active).await.unwrap();
-        assert_eq!(scene.engine.active_run(session).await.unwrap(), None);
+        assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), None);
     }
 }
 
@@ -237,11 +237,11 @@ async fn an_answer_lets_the_run_go_on_and_what_changes_with_it_lasts() {
     let scene = Scene::new().await;
     let session = begin(&scene).await;
     let run = waiting(&scene, session).await;
-    let before = scene.engine.setup(session).await.unwrap();
+    let before = scene.engine.catalogue().setup(session).await.unwrap();
     let overrides = speaking("Dutch", "second");
     let answering = Answering { session, run, command: output("a tree"), before, overrides };
     let appends = scene.store.appends();
-    let receipt = scene.engine.answer(answering.clone(), None).await.unwrap().unwrap();
+    let receipt = scene.engine.write().answer(answering.clone(), None).await.unwrap().unwrap();
     assert_eq!(scene.store.appends() - appends, 1, "all in one");
     let types = scene.types(run).await;
     let (first, last) = (receipt.first_sequence as usize, receipt.last_sequence as usize);
@@ -250,10 +250,10 @@ async fn an_answer_lets_the_run_go_on_and_what_changes_with_it_lasts() {
     // What is refused changes nothing, is not remembered, and the writer goes on.
     let once = Once { key: "k".into(), body: "b".into() };
     let late = Answering { overrides: Overrides::default(), ..answering.clone() };
-    assert_eq!(code(scene.engine.answer(late, Some(&once)).await), Code::CallNotPending);
-    assert!(matches!(scene.engine.take_up(&once).await.unwrap(), recount_engine::Standing::New(_)));
+    assert_eq!(code(scene.engine.write().answer(late, Some(&once)).await), Code::CallNotPending);
+    assert!(matches!(scene.engine.write().take_up(&once).await.unwrap(), recount_engine::Standing::New(_)));
     let again = Answering { overrides: speaking("Greek", "third"), ..answering };
-    assert_eq!(code(scene.engine.answer(again, None).await), Code::CallNotPending);
+    assert_eq!(code(scene.engine.write().answer(again, None).await), Code::CallNotPending);
     assert_eq!(spoken(&scene, session).await, (Some("Dutch".into()), "second".into()));
     scene.check().await;
 }
@@ -269,15 +269,15 @@ async fn an_answer_that_fails_leaves_the_setup_as_it_was() {
         let mut scene = Scene::new().await;
         let session = begin(&scene).await;
         let run = waiting(&scene, session).await;
-        let before = scene.engine.setup(session).await.unwrap();
+        let before = scene.engine.catalogue().setup(session).await.unwrap();
         let overrides = speaking("Dutch", "second");
         scene.store.next_appends([fate]);
         let answering = Answering { session, run, command: output("a tree"), before, overrides };
         let once = Once { key: "k".into(), body: "b".into() };
-        assert!(scene.engine.answer(answering, Some(&once)).await.is_err());
+        assert!(scene.engine.write().answer(answering, Some(&once)).await.is_err());
         scene.reopen().await;
         // What was answered is remembered in the same moment, or not at all.
-        let standing = scene.engine.take_up(&once).await.unwrap();
+        let standing = scene.engine.write().take_up(&once).await.unwrap();
         let made = if let recount_engine::Standing::Made(_, made) = standing { Some(made) } else { None };
         let sequence = scene.types(run).await.len() - 1;
         assert_eq!(made, happens.then(|| format!("{run}/{sequence}")));
@@ -296,21 +296,21 @@ async fn nothing_is_said_in_a_session_that_is_deleted() {
     let mut superseding = said.clone();
     superseding.supersedes = supersedes(old);
     let before = said.before.clone();
-    scene.engine.delete_session(session, "ann").await.unwrap();
+    scene.engine.admin().delete_session(session, "ann").await.unwrap();
     for overrides in [Overrides::default(), speaking("Dutch", "second")] {
         (said.overrides, superseding.overrides) = (overrides.clone(), overrides.clone());
-        assert_eq!(code(scene.engine.say(said.clone(), None).await), Code::SessionErased);
-        let gone = code(scene.engine.say(superseding.clone(), None).await);
+        assert_eq!(code(scene.engine.write().say(said.clone(), None).await), Code::SessionErased);
+        let gone = code(scene.engine.write().say(superseding.clone(), None).await);
         assert!(matches!(gone, Code::RunErased | Code::SessionErased), "{gone:?}");
         let command = output("a tree");
         let answering = Answering { session, run: old, command, before: before.clone(), overrides };
-        let gone = code(scene.engine.answer(answering, None).await);
+        let gone = code(scene.engine.write().answer(answering, None).await);
         assert!(matches!(gone, Code::RunErased | Code::SessionErased), "{gone:?}");
     }
     let unknown: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();
     let nobody = Saying { session: unknown, before: None, ..said };
-    assert_eq!(code(scene.engine.say(nobody, None).await), Code::SessionNotFound);
-    assert_eq!(scene.engine.active_run(session).await.unwrap(), None);
-    assert_eq!(scene.engine.secret_option(session, "key").await.unwrap(), None);
+    assert_eq!(code(scene.engine.write().say(nobody, None).await), Code::SessionNotFound);
+    assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), None);
+    assert_eq!(scene.engine.write().secret_option(session, "key").await.unwrap(), None);
     scene.check().await;
 }

@@ -108,7 +108,7 @@ impl Scene {
 
     pub(crate) async fn queue_for(&self, task: Option<TaskId>) -> Result<RunId, Error> {
         let new = NewRun { queued: Queued::new(RunKind::External), task, session: None, resumed_from: None };
-        self.engine.create_run(new).await.map(|(run, _)| run)
+        self.engine.write().create_run(new).await.map(|(run, _)| run)
     }
 
     pub(crate) async fn queue_in(&self, session: SessionId) -> Result<RunId, Error> {
@@ -118,7 +118,7 @@ impl Scene {
             session: Some(session),
             resumed_from: None,
         };
-        self.engine.create_run(new).await.map(|(run, _)| run)
+        self.engine.write().create_run(new).await.map(|(run, _)| run)
     }
 
     /// An external run that has started: two events.
@@ -135,17 +135,17 @@ impl Scene {
         seq: u64,
         events: &[(&str, &str)],
     ) -> Result<Receipt, Error> {
-        self.engine.ingest(run, triple("p", 0, seq), drafts(events)).await
+        self.engine.write().ingest(run, triple("p", 0, seq), drafts(events)).await
     }
 
     /// One event that means nothing, from a producer of its own, so that order does not matter.
     pub(crate) async fn note(&self, run: RunId, name: &str) -> Result<Receipt, Error> {
-        self.engine.ingest(run, triple(name, 0, 0), drafts(&[("ext.test.note", "{}")])).await
+        self.engine.write().ingest(run, triple(name, 0, 0), drafts(&[("ext.test.note", "{}")])).await
     }
 
     pub(crate) async fn cancel(&self, run: RunId) -> Result<Option<Receipt>, Error> {
         let command = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
-        self.engine.submit(run, command).await
+        self.engine.write().submit(run, command).await
     }
 
     pub(crate) async fn answer(
@@ -162,14 +162,14 @@ impl Scene {
             comment: None,
             remember: None,
         };
-        self.engine.submit(run, command).await
+        self.engine.write().submit(run, command).await
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<Event> {
         let mut events: Vec<Event> = Vec::new();
         loop {
             let after = events.last().map(|event| event.sequence);
-            let (page, more) = self.engine.read_run(run, after, 100).await.unwrap();
+            let (page, more) = self.engine.read().read_run(run, after, 100).await.unwrap();
             events.extend(page.iter().map(|(_, bytes)| codec::decode(bytes).unwrap()));
             if !more {
                 return events;
@@ -183,9 +183,9 @@ impl Scene {
 
     /// What must hold of a store at rest: legal runs, and a catalogue that says what they say.
     pub(crate) async fn check(&self) {
-        assert_eq!(self.disk.catalogue().await, self.engine.fold_again().await.unwrap());
+        assert_eq!(self.disk.catalogue().await, self.engine.admin().fold_again().await.unwrap());
         let query = recount_engine::ListQuery { limit: 1000, ..Default::default() };
-        for row in self.engine.list_runs(&query).await.unwrap().items {
+        for row in self.engine.catalogue().list_runs(&query).await.unwrap().items {
             let events = self.events(row.id.parse().unwrap()).await;
             assert_eq!(events[0].sequence, row.first_sequence, "{}", row.id);
             let mut auditor = Auditor::beginning_at(row.first_sequence);

@@ -10,14 +10,14 @@ use crate::scene::{ASK, Scene, code};
 use crate::store::Fate;
 
 async fn begin(scene: &Scene, title: &str) -> SessionId {
-    scene.engine.create_session(Some(title.into())).await.unwrap().id.parse().unwrap()
+    scene.engine.write().create_session(Some(title.into())).await.unwrap().id.parse().unwrap()
 }
 
 async fn runs(scene: &Scene, session: SessionId) -> Vec<String> {
     let mut found = Vec::new();
     let mut query = ListQuery { limit: 1, ..ListQuery::default() };
     loop {
-        let page = scene.engine.list_session_runs(session, &query).await.unwrap();
+        let page = scene.engine.catalogue().list_session_runs(session, &query).await.unwrap();
         found.extend(page.items.into_iter().map(|row| row.id));
         if !page.has_more {
             return found;
@@ -34,14 +34,14 @@ async fn scene() -> (Scene, SessionId, [RunId; 3]) {
     scene.report(ended, 0, &[("run.started", "{}"), ASK, QUESTION]).await.unwrap();
     scene.cancel(ended).await.unwrap();
     let neighbour = scene.queue_in(other).await.unwrap();
-    let task: TaskId = scene.engine.create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
     let new = NewRun {
         queued: Queued::new(RunKind::External),
         task: Some(task),
         session: Some(session),
         resumed_from: None,
     };
-    let (active, _) = scene.engine.create_run(new).await.unwrap();
+    let (active, _) = scene.engine.write().create_run(new).await.unwrap();
     scene.report(active, 0, &[("run.started", "{}")]).await.unwrap();
     (scene, session, [ended, active, neighbour])
 }
@@ -61,39 +61,40 @@ async fn erasing(scene: &Scene) -> usize {
 async fn sessions_are_listed_from_the_newest_and_know_their_runs() {
     let (scene, session, [ended, active, neighbour]) = scene().await;
     assert_eq!(runs(&scene, session).await, [active.to_string(), ended.to_string()]);
-    assert_eq!(scene.engine.count_session_runs(session).await.unwrap(), 2);
+    assert_eq!(scene.engine.catalogue().count_session_runs(session).await.unwrap(), 2);
     let query = ListQuery { limit: 9, ..ListQuery::default() };
-    let listed = scene.engine.list_sessions(&query).await.unwrap().items;
+    let listed = scene.engine.catalogue().list_sessions(&query).await.unwrap().items;
     let titles: Vec<Option<&str>> = listed.iter().map(|row| row.title.as_deref()).collect();
     assert_eq!(titles, [Some("b"), Some("a")]);
     let of_other = listed[0].id.parse().unwrap();
     assert_eq!(runs(&scene, of_other).await, [neighbour.to_string()]);
     let nobody: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();
     assert_eq!(code(scene.queue_in(nobody).await), Code::SessionNotFound);
-    assert_eq!(code(scene.engine.delete_session(nobody, "ann").await), Code::SessionNotFound);
+    assert_eq!(code(scene.engine.admin().delete_session(nobody, "ann").await), Code::SessionNotFound);
     scene.check().await;
 }
 
 async fn it_is_gone(scene: &Scene, session: SessionId, [ended, active, neighbour]: [RunId; 3]) {
-    assert_eq!(scene.engine.session(session).await.unwrap(), None);
-    assert_eq!(scene.engine.missing_session(session).await.code(), Code::SessionErased);
+    assert_eq!(scene.engine.catalogue().session(session).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().missing_session(session).await.code(), Code::SessionErased);
     assert_eq!(code(scene.queue_in(session).await), Code::SessionErased);
-    assert_eq!(code(scene.engine.delete_session(session, "ann").await), Code::SessionErased);
+    assert_eq!(code(scene.engine.admin().delete_session(session, "ann").await), Code::SessionErased);
     for run in [ended, active] {
-        assert_eq!(code(scene.engine.read_run(run, None, 5).await), Code::RunErased);
-        let tombstone = scene.engine.tombstone(run).await.unwrap().unwrap();
+        assert_eq!(code(scene.engine.read().read_run(run, None, 5).await), Code::RunErased);
+        let tombstone = scene.engine.catalogue().tombstone(run).await.unwrap().unwrap();
         assert_eq!(tombstone.session_id, Some(session.to_string()));
         assert_eq!((tombstone.events, tombstone.by.as_str()), (if run == ended { 7 } else { 3 }, "ann"));
     }
     assert_eq!(runs(scene, session).await, [""; 0]);
     let query = ListQuery { limit: 9, ..ListQuery::default() };
-    let left = scene.engine.list_runs(&query).await.unwrap().items;
+    let left = scene.engine.catalogue().list_runs(&query).await.unwrap().items;
     assert_eq!(left.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), [neighbour.to_string()]);
-    assert!(scene.engine.list_clarifications(&query).await.unwrap().items.is_empty());
+    assert!(scene.engine.read().list_clarifications(&query).await.unwrap().items.is_empty());
     // The task of a run that went is there, and free.
-    let task: TaskId = scene.engine.list_tasks(&query).await.unwrap().items[0].id.parse().unwrap();
-    assert_eq!(scene.engine.active_run(task).await.unwrap(), None);
-    assert_eq!(scene.engine.count_task_runs(task).await.unwrap(), 0);
+    let task: TaskId =
+        scene.engine.catalogue().list_tasks(&query).await.unwrap().items[0].id.parse().unwrap();
+    assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().count_task_runs(task).await.unwrap(), 0);
     scene.check().await;
     assert!(scene.disk.memory.integrity().await.unwrap().problems.is_empty());
 }
@@ -101,7 +102,7 @@ async fn it_is_gone(scene: &Scene, session: SessionId, [ended, active, neighbour
 #[tokio::test(start_paused = true)]
 async fn a_deleted_session_takes_its_runs_along() {
     let (mut scene, session, of) = scene().await;
-    assert_eq!(scene.engine.delete_session(session, "ann").await.unwrap(), 2);
+    assert_eq!(scene.engine.admin().delete_session(session, "ann").await.unwrap(), 2);
     it_is_gone(&scene, session, of).await;
     scene.reopen().await;
     it_is_gone(&scene, session, of).await;
@@ -113,12 +114,12 @@ async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
         let (mut scene, session, of) = scene().await;
         let fates = (0..passes).map(|_| Fate::Pass).chain([Fate::Refuse(FaultKind::Io)]);
         scene.store.next_appends(fates);
-        let deleted = scene.engine.delete_session(session, "ann").await;
-        let meant = scene.engine.session(session).await.unwrap().is_none();
+        let deleted = scene.engine.admin().delete_session(session, "ann").await;
+        let meant = scene.engine.catalogue().session(session).await.unwrap().is_none();
         assert_eq!(meant, deleted.is_ok() || passes > 0, "{passes}");
         scene.reopen().await;
         if !meant {
-            scene.engine.delete_session(session, "ann").await.unwrap();
+            scene.engine.admin().delete_session(session, "ann").await.unwrap();
         }
         let finished = async {
             while erasing(&scene).await > 0 {
@@ -133,18 +134,18 @@ async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
 #[tokio::test(start_paused = true)]
 async fn an_imported_run_brings_its_session_unless_it_was_deleted_here() {
     let (there, session, [ended, ..]) = scene().await;
-    let digest = there.engine.digest(ended).await.unwrap();
-    let (records, _) = there.engine.read_run(ended, None, 100).await.unwrap();
+    let digest = there.engine.read().digest(ended).await.unwrap();
+    let (records, _) = there.engine.read().read_run(ended, None, 100).await.unwrap();
     let records = records.into_iter().map(|(_, bytes)| bytes).collect();
     let import = recount_engine::Import { run: ended, events: digest.events, head: digest.head, records };
     let here = Scene::new().await;
-    here.engine.import(import.clone()).await.unwrap();
-    let row = here.engine.session(session).await.unwrap().unwrap();
+    here.engine.admin().import(import.clone()).await.unwrap();
+    let row = here.engine.catalogue().session(session).await.unwrap().unwrap();
     assert_eq!(row.id, session.to_string());
     assert_eq!(runs(&here, session).await, [ended.to_string()]);
     here.check().await;
-    let task = here.engine.create_task(None, None).await.unwrap().0.id;
+    let task = here.engine.write().create_task(None, None).await.unwrap().0.id;
     assert!(task.starts_with("task_"));
-    here.engine.delete_session(session, "ann").await.unwrap();
-    assert_eq!(code(here.engine.import(import).await), Code::RunErased);
+    here.engine.admin().delete_session(session, "ann").await.unwrap();
+    assert_eq!(code(here.engine.admin().import(import).await), Code::RunErased);
 }

@@ -29,7 +29,7 @@ async fn seeded(scene: &Scene, seed: Vec<Json>) -> Result<SessionId, recount_eng
     let setup = Setup { agent: "clerk".into(), secrets: ["key".to_owned()].into(), ..Setup::default() };
     let secrets = BTreeMap::from([("key".to_owned(), "very secret".to_owned())]);
     let new = NewSetup { title: Some("a talk".into()), setup, secrets, seed };
-    Ok(scene.engine.create_setup(new, None).await?.id.parse().unwrap())
+    Ok(scene.engine.write().create_setup(new, None).await?.id.parse().unwrap())
 }
 
 /// All that is kept of sessions beside the log.
@@ -52,23 +52,23 @@ async fn what_was_said_before_comes_back_as_it_came_but_for_secrets() {
     let mut scene = Scene::new().await;
     let seed = vec![said("hello"), said(&format!("my key is {SECRET}, keep it")), said("é and ✓")];
     let new = NewSetup { title: Some(format!("about {SECRET}")), seed: seed.clone(), ..NewSetup::default() };
-    let row = scene.engine.create_setup(new, None).await.unwrap();
+    let row = scene.engine.write().create_setup(new, None).await.unwrap();
     let session: SessionId = row.id.parse().unwrap();
     scene.reopen().await;
-    let back = scene.engine.seed(session).await.unwrap();
+    let back = scene.engine.catalogue().seed(session).await.unwrap();
     let stars = masked();
     assert_eq!(back, [seed[0].clone(), said(&format!("my key is {stars}, keep it")), seed[2].clone()]);
-    let title = scene.engine.session(session).await.unwrap().unwrap().title;
+    let title = scene.engine.catalogue().session(session).await.unwrap().unwrap().title;
     assert_eq!(title, Some(format!("about {stars}")));
-    let renamed = scene.engine.set_title(session, Some(format!("{SECRET}!"))).await.unwrap();
+    let renamed = scene.engine.write().set_title(session, Some(format!("{SECRET}!"))).await.unwrap();
     assert_eq!(renamed.title, Some(format!("{stars}!")));
-    assert_eq!(scene.engine.session(session).await.unwrap(), Some(renamed));
-    assert_eq!(scene.engine.set_title(session, None).await.unwrap().title, None);
+    assert_eq!(scene.engine.catalogue().session(session).await.unwrap(), Some(renamed));
+    assert_eq!(scene.engine.write().set_title(session, None).await.unwrap().title, None);
     assert!(kept(&scene).await.iter().all(|row| !row.contains(SECRET)));
-    let setup = scene.engine.setup(session).await.unwrap().unwrap();
+    let setup = scene.engine.catalogue().setup(session).await.unwrap().unwrap();
     assert_eq!(setup.seeded, 3);
     let nobody: SessionId = "chat_01HZX3Q0M0000000000000000C".parse().unwrap();
-    assert_eq!(code(scene.engine.set_title(nobody, None).await), Code::SessionNotFound);
+    assert_eq!(code(scene.engine.write().set_title(nobody, None).await), Code::SessionNotFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,23 +79,23 @@ async fn as_much_may_have_been_said_as_a_request_can_hold_and_more_is_refused() 
     let seed = vec![large.clone(), said("ü"), large.clone(), large.clone()];
     assert!(seed.iter().map(|message| message.text().len()).sum::<usize>() > 12 << 20);
     let session = seeded(&scene, seed.clone()).await.unwrap();
-    assert_eq!(scene.engine.seed(session).await.unwrap(), seed);
+    assert_eq!(scene.engine.catalogue().seed(session).await.unwrap(), seed);
     let too_much = vec![large; 7];
     let position = kept(&scene).await.len();
     assert_eq!(code(seeded(&scene, too_much).await), Code::LimitReached);
     assert_eq!(kept(&scene).await.len(), position);
     let options = BTreeMap::from([("language".to_owned(), "x".repeat(limits::SETUP_BYTES_MAX))]);
     let setup = Setup { agent: "clerk".into(), options, ..Setup::default() };
-    let chosen = scene.engine.create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
+    let chosen = scene.engine.write().create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
     assert_eq!(code(chosen), Code::LimitReached);
-    let before = scene.engine.setup(session).await.unwrap();
+    let before = scene.engine.catalogue().setup(session).await.unwrap();
     let large = "x".repeat(limits::SETUP_BYTES_MAX + 1);
     for overrides in [speaking(&large, "key"), speaking("Dutch", &large)] {
         let (new, before) = (message("hello"), before.clone());
         let saying = Saying { session, new, before, overrides, supersedes: None };
-        assert_eq!(code(scene.engine.say(saying, None).await), Code::LimitReached);
+        assert_eq!(code(scene.engine.write().say(saying, None).await), Code::LimitReached);
     }
-    assert_eq!(scene.engine.setup(session).await.unwrap(), before);
+    assert_eq!(scene.engine.catalogue().setup(session).await.unwrap(), before);
 }
 
 fn seeds() -> impl Strategy<Value = Vec<String>> {
@@ -116,7 +116,7 @@ proptest! {
             }
             let seed: Vec<Json> = words.iter().map(|words| said(words)).collect();
             let session = seeded(&scene, seed.clone()).await.unwrap();
-            let back = scene.engine.seed(session).await.unwrap();
+            let back = scene.engine.catalogue().seed(session).await.unwrap();
             assert_eq!(back.len(), seed.len());
             for (back, seed) in back.iter().zip(&seed) {
                 assert_eq!(back.text().len(), seed.text().len());
@@ -137,18 +137,18 @@ async fn a_deleted_session_leaves_nothing_of_its_setup_whoever_dies() {
         let run = waiting(&scene, session).await;
         let fates = (0..passes).map(|_| Fate::Pass).chain([Fate::Refuse(FaultKind::Io)]);
         scene.store.next_appends(fates);
-        let deleted = scene.engine.delete_session(session, "ann").await;
+        let deleted = scene.engine.admin().delete_session(session, "ann").await;
         if passes > 0 {
             // From the first append on nothing is told any more.
-            assert_eq!(scene.engine.setup(session).await.unwrap(), None);
-            assert!(scene.engine.seed(session).await.unwrap().is_empty());
-            assert_eq!(scene.engine.secret_option(session, "key").await.unwrap(), None);
+            assert_eq!(scene.engine.catalogue().setup(session).await.unwrap(), None);
+            assert!(scene.engine.catalogue().seed(session).await.unwrap().is_empty());
+            assert_eq!(scene.engine.write().secret_option(session, "key").await.unwrap(), None);
         }
         scene.reopen().await;
         if passes == 0 {
             assert!(deleted.is_err());
-            assert!(scene.engine.setup(session).await.unwrap().is_some());
-            scene.engine.delete_session(session, "ann").await.unwrap();
+            assert!(scene.engine.catalogue().setup(session).await.unwrap().is_some());
+            scene.engine.admin().delete_session(session, "ann").await.unwrap();
         }
         let finished = async {
             while !scene.disk.rows_of("record.erasing").await.is_empty() {
@@ -159,12 +159,18 @@ async fn a_deleted_session_leaves_nothing_of_its_setup_whoever_dies() {
         let left = kept(&scene).await;
         assert!(left.iter().all(|row| !row.contains(&session.to_string())), "{left:?}");
         assert!(left.iter().all(|row| !row.contains("a word nobody else says")), "{left:?}");
-        assert_eq!(scene.engine.active_run(session).await.unwrap(), None);
-        assert_eq!(code(scene.engine.read_run(run, None, 9).await), Code::RunErased);
-        assert_eq!(code(scene.engine.fork(session, NewFork::default(), None).await), Code::SessionErased);
-        assert_eq!(code(scene.engine.set_title(session, None).await), Code::SessionErased);
+        assert_eq!(scene.engine.catalogue().active_run(session).await.unwrap(), None);
+        assert_eq!(code(scene.engine.read().read_run(run, None, 9).await), Code::RunErased);
+        assert_eq!(
+            code(scene.engine.write().fork(session, NewFork::default(), None).await),
+            Code::SessionErased
+        );
+        assert_eq!(code(scene.engine.write().set_title(session, None).await), Code::SessionErased);
         // The one beside it keeps what it has.
-        assert_eq!(scene.engine.secret_option(neighbour, "key").await.unwrap().as_deref(), Some("first"));
+        assert_eq!(
+            scene.engine.write().secret_option(neighbour, "key").await.unwrap().as_deref(),
+            Some("first")
+        );
     }
 }
 
@@ -172,7 +178,7 @@ async fn a_deleted_session_leaves_nothing_of_its_setup_whoever_dies() {
 async fn a_secret_that_comes_while_its_session_is_deleted_goes_too() {
     let scene = Scene::new().await;
     let session = seeded(&scene, Vec::new()).await.unwrap();
-    let before = scene.engine.setup(session).await.unwrap();
+    let before = scene.engine.catalogue().setup(session).await.unwrap();
     let mut overrides = speaking("Dutch", "second");
     overrides.secrets.insert("other".into(), "third".into());
     // The deletion has looked at the setup, and is held up before it writes.
@@ -182,10 +188,10 @@ async fn a_secret_that_comes_while_its_session_is_deleted_goes_too() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         let new = message("hello");
         let saying = Saying { session, new, before, overrides, supersedes: None };
-        scene.engine.say(saying, None).await.unwrap();
+        scene.engine.write().say(saying, None).await.unwrap();
         go.send(()).unwrap();
     };
-    let (deleted, ()) = tokio::join!(scene.engine.delete_session(session, "ann"), says);
+    let (deleted, ()) = tokio::join!(scene.engine.admin().delete_session(session, "ann"), says);
     assert_eq!(deleted.unwrap(), 1);
     assert_eq!(kept(&scene).await, [""; 0]);
 }
@@ -195,18 +201,21 @@ async fn a_fork_has_the_same_setup_and_its_own_secrets() {
     let mut scene = Scene::new().await;
     let session = seeded(&scene, vec![said("before")]).await.unwrap();
     let new = NewFork { title: Some("another way".into()), seed: vec![said("before"), said(SECRET)] };
-    let fork = scene.engine.fork(session, new, None).await.unwrap();
+    let fork = scene.engine.write().fork(session, new, None).await.unwrap();
     assert_eq!(fork.title.as_deref(), Some("another way"));
     let fork: SessionId = fork.id.parse().unwrap();
     assert_ne!(fork, session);
-    let setup_of = async |session| scene.engine.setup(session).await.unwrap().unwrap().setup;
+    let setup_of = async |session| scene.engine.catalogue().setup(session).await.unwrap().unwrap().setup;
     assert_eq!(setup_of(fork).await, setup_of(session).await);
-    assert_eq!(scene.engine.seed(fork).await.unwrap(), [said("before"), said(&masked())]);
-    scene.engine.delete_session(session, "ann").await.unwrap();
+    assert_eq!(scene.engine.catalogue().seed(fork).await.unwrap(), [said("before"), said(&masked())]);
+    scene.engine.admin().delete_session(session, "ann").await.unwrap();
     scene.reopen().await;
-    assert_eq!(scene.engine.secret_option(fork, "key").await.unwrap().as_deref(), Some("very secret"));
-    let plain = scene.engine.create_session(None).await.unwrap().id.parse().unwrap();
-    assert_eq!(code(scene.engine.fork(plain, NewFork::default(), None).await), Code::SessionNotFound);
+    assert_eq!(
+        scene.engine.write().secret_option(fork, "key").await.unwrap().as_deref(),
+        Some("very secret")
+    );
+    let plain = scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap();
+    assert_eq!(code(scene.engine.write().fork(plain, NewFork::default(), None).await), Code::SessionNotFound);
 }
 
 /// A turn that uses ten tokens, three and seven millionths; so much `times` over by then.
@@ -231,7 +240,7 @@ async fn work(scene: &Scene, run: recount_event::RunId, times: u64) {
 async fn a_session_stands_as_its_latest_run_does_and_counts_what_each_has_used() {
     let scene = Scene::new().await;
     let session = begin(&scene).await;
-    let standing = async || scene.engine.session_standing(session).await.unwrap();
+    let standing = async || scene.engine.read().session_standing(session).await.unwrap();
     assert_eq!((standing().await.status(), standing().await.runs), ("idle", 0));
     let run = say(&scene, session, "hello").await;
     work(&scene, run, 1).await;
@@ -239,15 +248,19 @@ async fn a_session_stands_as_its_latest_run_does_and_counts_what_each_has_used()
     scene.cancel(run).await.unwrap();
     assert_eq!(standing().await.status(), "idle");
     // One that goes on from it counts what was used before, too.
-    let past = scene.engine.past(run).await.unwrap();
+    let past = scene.engine.write().past(run).await.unwrap();
     let mut queued = Queued::new(RunKind::AgentLoop);
     past.precede(&mut queued);
     let mut new = message("more");
     new.queued = queued;
     let saying = Saying { session, new, before: None, overrides: Default::default(), supersedes: None };
-    let (next, _) = scene.engine.say(saying, None).await.unwrap();
+    let (next, _) = scene.engine.write().say(saying, None).await.unwrap();
     work(&scene, next, 2).await;
-    assert_eq!(scene.engine.run(next).await.unwrap().unwrap().input_tokens, 20, "as the row counts");
+    assert_eq!(
+        scene.engine.catalogue().run(next).await.unwrap().unwrap().input_tokens,
+        20,
+        "as the row counts"
+    );
     scene.cancel(next).await.unwrap();
     let third = waiting(&scene, session).await;
     let all = standing().await;
@@ -270,11 +283,11 @@ async fn the_history_tells_all_runs_in_order_and_leaves_out_work_on_files() {
         file.queued = Queued::new(RunKind::File);
         let file =
             Saying { session, new: file, before: None, overrides: Default::default(), supersedes: None };
-        let (file, _) = scene.engine.say(file, None).await.unwrap();
+        let (file, _) = scene.engine.write().say(file, None).await.unwrap();
         progress(&scene, file, &[("run.started", "{}"), ("user.message", r#"{"text":"no"}"#)]).await;
         scene.cancel(file).await.unwrap();
     }
-    let history = scene.engine.history(session).await.unwrap();
+    let history = scene.engine.read().history(session).await.unwrap();
     let lines = history.full().map(|placed| match &placed.line {
         Line::User { text, .. } => (placed.run, text.clone()),
         other => panic!("{other:?}"),
@@ -285,9 +298,12 @@ async fn the_history_tells_all_runs_in_order_and_leaves_out_work_on_files() {
 #[tokio::test(start_paused = true)]
 async fn agents_are_introduced_once() {
     let scene = Scene::new().await;
-    assert_eq!(scene.engine.profiles().iter().count(), 0);
+    assert_eq!(scene.engine.catalogue().profiles().iter().count(), 0);
     let named = |name: &str| Profiles::new([Profile { name: name.into(), ..Profile::default() }]);
-    scene.engine.introduce(named("clerk").into());
-    scene.engine.introduce(named("other").into());
-    assert!(scene.engine.profiles().get("clerk").is_ok() && scene.engine.profiles().get("other").is_err());
+    scene.engine.catalogue().introduce(named("clerk").into());
+    scene.engine.catalogue().introduce(named("other").into());
+    assert!(
+        scene.engine.catalogue().profiles().get("clerk").is_ok()
+            && scene.engine.catalogue().profiles().get("other").is_err()
+    );
 }

@@ -8,7 +8,7 @@ use crate::scene::{Scene, code};
 use crate::store::Fate;
 
 async fn task(scene: &Scene) -> recount_event::TaskId {
-    let (row, run) = scene.engine.create_task(Some("a task".into()), None).await.unwrap();
+    let (row, run) = scene.engine.write().create_task(Some("a task".into()), None).await.unwrap();
     assert_eq!(run, None);
     row.id.parse().unwrap()
 }
@@ -17,19 +17,19 @@ async fn task(scene: &Scene) -> recount_event::TaskId {
 async fn a_task_has_one_active_run_and_is_free_at_its_ending() {
     let mut scene = Scene::new().await;
     let task = task(&scene).await;
-    assert_eq!(scene.engine.active_run(task).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), None);
     let first = scene.queue_for(Some(task)).await.unwrap();
     assert_eq!(code(scene.queue_for(Some(task)).await), Code::TaskBusy);
-    assert_eq!(scene.engine.active_run(task).await.unwrap(), Some(first));
+    assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), Some(first));
     scene.reopen().await;
     assert_eq!(code(scene.queue_for(Some(task)).await), Code::TaskBusy);
     scene.cancel(first).await.unwrap();
-    assert_eq!(scene.engine.active_run(task).await.unwrap(), None);
+    assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), None);
     let second = scene.queue_for(Some(task)).await.unwrap();
     // The ending of the first, told again, does not free the task of the second.
     assert_eq!(code(scene.cancel(first).await), Code::RunEnded);
-    assert_eq!(scene.engine.active_run(task).await.unwrap(), Some(second));
-    assert_eq!(scene.engine.count_task_runs(task).await.unwrap(), 2);
+    assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), Some(second));
+    assert_eq!(scene.engine.catalogue().count_task_runs(task).await.unwrap(), 2);
     scene.check().await;
 }
 
@@ -39,7 +39,7 @@ async fn of_many_runs_at_once_one_begins() {
     let task = task(&scene).await;
     let runs = join_all((0..30).map(|_| scene.queue_for(Some(task)))).await;
     assert_eq!(runs.iter().filter(|run| run.is_ok()).count(), 1);
-    assert_eq!(scene.engine.count_task_runs(task).await.unwrap(), 1);
+    assert_eq!(scene.engine.catalogue().count_task_runs(task).await.unwrap(), 1);
     scene.check().await;
 }
 
@@ -48,18 +48,18 @@ async fn a_task_and_its_first_run_come_together_or_not_at_all() {
     let scene = Scene::new().await;
     scene.store.next_appends([Fate::Refuse(recount_log::FaultKind::Busy)]);
     let queued = || Some(Queued::new(RunKind::External));
-    assert_eq!(code(scene.engine.create_task(None, queued()).await), Code::StoreBusy);
+    assert_eq!(code(scene.engine.write().create_task(None, queued()).await), Code::StoreBusy);
     let query = recount_engine::ListQuery { limit: 5, ..Default::default() };
-    assert!(scene.engine.list_tasks(&query).await.unwrap().items.is_empty());
-    assert!(scene.engine.list_runs(&query).await.unwrap().items.is_empty());
-    let (row, run) = scene.engine.create_task(None, queued()).await.unwrap();
+    assert!(scene.engine.catalogue().list_tasks(&query).await.unwrap().items.is_empty());
+    assert!(scene.engine.catalogue().list_runs(&query).await.unwrap().items.is_empty());
+    let (row, run) = scene.engine.write().create_task(None, queued()).await.unwrap();
     let run = run.unwrap();
     assert_eq!(
-        scene.engine.active_run(row.id.parse::<recount_event::TaskId>().unwrap()).await.unwrap(),
+        scene.engine.catalogue().active_run(row.id.parse::<recount_event::TaskId>().unwrap()).await.unwrap(),
         Some(run)
     );
     assert_eq!(scene.events(run).await[0].task_id.unwrap().to_string(), row.id);
-    assert_eq!(scene.engine.run(run).await.unwrap().unwrap().task_id, Some(row.id));
+    assert_eq!(scene.engine.catalogue().run(run).await.unwrap().unwrap().task_id, Some(row.id));
     scene.check().await;
 }
 
@@ -67,7 +67,7 @@ async fn a_task_and_its_first_run_come_together_or_not_at_all() {
 async fn a_run_needs_a_task_that_exists() {
     let scene = Scene::new().await;
     let other = Scene::new().await;
-    other.engine.create_task(None, None).await.unwrap();
+    other.engine.write().create_task(None, None).await.unwrap();
     let foreign = task(&other).await;
     assert_eq!(code(scene.queue_for(Some(foreign)).await), Code::TaskNotFound);
 }

@@ -116,8 +116,8 @@ impl Course {
             (State::AwaitingInput, ..) if !self.prompts.is_empty() => {
                 to.sentence(Key::OpenPrompts, &[("prompts", (self.prompts.len() as u64).into())])
             }
-            (State::CallingTool, Some(tool), 0) => {
-                to.sentence(Key::ToolInvoked, &[("tool", text::quoted(tool).as_str().into())])
+            (State::CallingTool, Some(call), 0) => {
+                to.sentence(Key::ToolInvoked, &[("tool", text::quoted(&call.tool_name).as_str().into())])
             }
             (State::CallingTool, Some(_), others) => {
                 to.sentence(Key::ToolsRunning, &[("calls", (others + 1).into())])

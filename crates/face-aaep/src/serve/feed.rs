@@ -46,7 +46,7 @@ impl Stream {
         last_event_id: Option<&str>,
     ) -> Result<Stream, Problem> {
         let Some(run) = subscription.wish().run else { return Err(Problem::NotFound) };
-        let events = subscription.engine().follow_events(run, None).await;
+        let events = subscription.engine().read().follow_events(run, None).await;
         let events = events.map_err(|_| Problem::SubscriptionUnknown)?;
         let terms = subscription.terms();
         let speech = Speech::of(chosen(&terms.languages()));

@@ -76,7 +76,7 @@ async fn accepted(
 
 /// A run that the caller may see. Of any other it is not said whether it exists.
 async fn find(engine: &Engine, caller: &Caller, run: RunId) -> Result<RunRow, Refused> {
-    let row = engine.run(run).await.map_err(failed)?;
+    let row = engine.catalogue().run(run).await.map_err(failed)?;
     let seen = |row: &RunRow| {
         let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
         let session = row.session_id.as_ref().and_then(|session| session.parse().ok());

@@ -67,7 +67,7 @@ impl Stage {
     pub(crate) async fn run_in(&self, engine: &Engine, task: Option<TaskId>) -> Run {
         let queued = Queued { request_text: Some("Book a room.".into()), ..Queued::new(RunKind::External) };
         let new = NewRun { queued, task, session: None, resumed_from: None };
-        let (id, _) = engine.create_run(new).await.unwrap();
+        let (id, _) = engine.write().create_run(new).await.unwrap();
         let mut run = Run { engine: engine.clone(), id, seq: 0, said: String::new() };
         run.report(&[("run.started", json!({})), ("turn.started", json!({ "turn_index": 0 }))]).await;
         run
@@ -160,7 +160,7 @@ impl Run {
         self.seq += 1;
         let drafts =
             events.iter().map(|(name, data)| door::draft(name, &data.to_string()).unwrap()).collect();
-        self.engine.ingest(self.id, triple, drafts).await.unwrap();
+        self.engine.write().ingest(self.id, triple, drafts).await.unwrap();
     }
 
     /// One piece of its answer.

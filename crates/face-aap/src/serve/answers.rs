@@ -25,7 +25,7 @@ pub(super) enum Answered {
 pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Result<Answered, Refusal> {
     let ids: Vec<ForeignId> = answers.iter().map(|answer| answer.call.clone()).collect();
     let mut answers: Vec<CallAnswer> = answers.into_iter().map(Answer::command).collect();
-    let active = beginning.face.engine.active_run(beginning.session).await?;
+    let active = beginning.face.engine.catalogue().active_run(beginning.session).await?;
     if let Some(run) = active {
         take_back(&beginning, run, &mut answers).await?;
         match submit(&beginning, run, answers.clone(), false).await {
@@ -88,7 +88,7 @@ pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Re
 /// The newest run of the session.
 async fn latest(beginning: &Beginning<'_>) -> Result<Option<RunId>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
-    let runs = beginning.face.engine.list_session_runs(beginning.session, &query).await?.items;
+    let runs = beginning.face.engine.catalogue().list_session_runs(beginning.session, &query).await?.items;
     Ok(runs.first().and_then(|row| row.id.parse().ok()))
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Resul
 
 /// A call may stand in what the application itself brought along; nothing ever runs for that.
 async fn never_open(beginning: &Beginning<'_>, id: &ForeignId) -> Result<Refusal, Refusal> {
-    let seed = beginning.face.engine.seed(beginning.session).await?;
+    let seed = beginning.face.engine.catalogue().seed(beginning.session).await?;
     if accept::call_ids(&seed).contains(id.as_str()) {
         let detail = format!(
             "call {id} stands in what was said before the session began, and waits for nobody; nothing runs for it"

@@ -31,7 +31,7 @@ impl Beginning<'_> {
             before: Some(self.row.clone()),
             overrides: self.change.overrides.clone(),
         };
-        Ok(self.face.engine.answer(answering, self.again.once.as_ref()).await?)
+        Ok(self.face.engine.write().answer(answering, self.again.once.as_ref()).await?)
     }
 
     /// Remembers which turn an answer came too late for; it makes nothing that would remember it. Where this fails it is
@@ -39,7 +39,7 @@ impl Beginning<'_> {
     pub(super) async fn remember(&self, turn: TurnId) {
         let Some(once) = &self.again.once else { return };
         let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
-        if let Err(why) = self.face.engine.keep_answer(once, answer).await {
+        if let Err(why) = self.face.engine.write().keep_answer(once, answer).await {
             tracing::warn!(%turn, %why, "an answer's key is not remembered; sent again, it is looked at again");
         }
     }

@@ -83,13 +83,13 @@ impl Face {
 
     /// What a session was set up with. One that no application has set up is not there for this face.
     pub(super) async fn setup(&self, session: SessionId) -> Result<SetupRow, Refusal> {
-        let row = self.engine.setup(session).await?;
+        let row = self.engine.catalogue().setup(session).await?;
         row.ok_or_else(|| accept::no_session(&session.to_string()))
     }
 
     pub(super) async fn session(&self, session: SessionId) -> Result<(SessionRow, SetupRow), Refusal> {
         let setup = self.setup(session).await?;
-        let row = self.engine.session(session).await?;
+        let row = self.engine.catalogue().session(session).await?;
         Ok((row.ok_or_else(|| accept::no_session(&session.to_string()))?, setup))
     }
 

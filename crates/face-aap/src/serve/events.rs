@@ -7,7 +7,7 @@ use crate::error::Refusal;
 
 /// Some events of a run, from one on.
 pub(super) async fn events(face: &Face, run: RunId, from: u64, count: usize) -> Result<Vec<Event>, Refusal> {
-    let (page, _) = face.engine.read_run(run, from.checked_sub(1), count).await?;
+    let (page, _) = face.engine.read().read_run(run, from.checked_sub(1), count).await?;
     let read = |(sequence, bytes): &(u64, bytes::Bytes)| {
         codec::decode(bytes).map_err(|why| {
             Refusal::new(Code::StoreCorrupt, format!("event {sequence} of {run} cannot be read: {why}"))

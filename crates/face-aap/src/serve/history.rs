@@ -50,11 +50,11 @@ async fn messages(
     kind: Kind,
     client_tools: &[ClientTool],
 ) -> Result<Vec<Json>, Refusal> {
-    let mut messages = face.engine.seed(session).await?;
+    let mut messages = face.engine.catalogue().seed(session).await?;
     if kind == Kind::Compacted {
         messages = messages.into_iter().filter_map(as_told).collect();
     }
-    let history = face.engine.history(session).await?;
+    let history = face.engine.read().history(session).await?;
     let lines: Vec<Placed> = match kind {
         Kind::Full => history.full().cloned().collect(),
         Kind::Compacted => {
@@ -71,7 +71,7 @@ async fn messages(
     let wanted = lines.iter().flat_map(|line| line_pictures(line));
     let pictures = pictures::of(&face.engine, session, wanted.collect::<Vec<_>>()).await?;
     // Only the run at work has open calls.
-    let active = face.engine.active_run(session).await?;
+    let active = face.engine.catalogue().active_run(session).await?;
     let originals = active.map(|run| Originals::new(face, run, client_tools));
     for line in lines {
         let mut message = history_message(line, &pictures);
@@ -143,6 +143,6 @@ pub(super) async fn fork_session(
     };
     let seed = messages.into_iter().take(at).collect();
     let new = NewFork { title: asked.title, seed };
-    let row = face.engine.fork(session, new, again.once.as_ref()).await?;
+    let row = face.engine.write().fork(session, new, again.once.as_ref()).await?;
     Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
 }

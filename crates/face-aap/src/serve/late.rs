@@ -36,7 +36,7 @@ pub(super) async fn fates(face: &Face, session: SessionId, ids: &[ForeignId]) ->
     let mut found: BTreeMap<ForeignId, Fate> = BTreeMap::new();
     let query = ListQuery { limit: limits::RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
     let mut looked_at = 0;
-    for row in face.engine.list_session_runs(session, &query).await?.items {
+    for row in face.engine.catalogue().list_session_runs(session, &query).await?.items {
         if found.len() == ids.len() || looked_at >= limits::LATE_EVENTS_MAX {
             break;
         }

@@ -23,8 +23,10 @@ pub(super) struct Standing {
 
 pub(super) async fn standing(face: &Face, session: SessionId) -> Result<Standing, Refusal> {
     let stands = |status, running| Ok(Standing { status, running });
-    let Some(run) = face.engine.active_run(session).await? else { return stands(SessionStatus::Idle, None) };
-    match face.engine.run(run).await? {
+    let Some(run) = face.engine.catalogue().active_run(session).await? else {
+        return stands(SessionStatus::Idle, None);
+    };
+    match face.engine.catalogue().run(run).await? {
         Some(row) if row.status == Status::Waiting.as_str() => stands(SessionStatus::Waiting, None),
         Some(row) => stands(SessionStatus::Running, last_opening(face, run, &row).await?),
         None => stands(SessionStatus::Running, None),
@@ -34,7 +36,7 @@ pub(super) async fn standing(face: &Face, session: SessionId) -> Result<Standing
 /// The newest turn, running or stopped. `None`: the session has none.
 pub(super) async fn turn(face: &Face, session: SessionId) -> Result<Option<TurnId>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
-    let Some(row) = face.engine.list_session_runs(session, &query).await?.items.pop() else {
+    let Some(row) = face.engine.catalogue().list_session_runs(session, &query).await?.items.pop() else {
         return Ok(None);
     };
     match row.id.parse() {
@@ -45,7 +47,7 @@ pub(super) async fn turn(face: &Face, session: SessionId) -> Result<Option<TurnI
 
 /// The last turn of a run. `None` when the event that opened it was pruned.
 async fn last_opening(face: &Face, run: RunId, row: &RunRow) -> Result<Option<TurnId>, Refusal> {
-    let mut end = face.engine.tail(run).await?.unwrap_or(0);
+    let mut end = face.engine.read().tail(run).await?.unwrap_or(0);
     while end > row.first_sequence {
         let begin = end.saturating_sub(limits::PAGE_EVENTS as u64).max(row.first_sequence);
         let (mut from, mut found) = (begin, None);

@@ -37,7 +37,7 @@ impl Again {
             key: named(&["aap", &face.caller.id, path, key]),
             body: blake3::hash(bytes).to_hex().to_string(),
         };
-        let (under_way, made) = match face.engine.take_up(&once).await? {
+        let (under_way, made) = match face.engine.write().take_up(&once).await? {
             Standing::New(under_way) => (Some(under_way), None),
             Standing::Made(under_way, made) => (Some(under_way), Some(made)),
             Standing::Answered(answer) => (None, answer.location),

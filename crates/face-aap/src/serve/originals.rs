@@ -54,7 +54,7 @@ impl Originals {
             return Ok(());
         }
         let Ok(id) = ForeignId::parse(call) else { return Ok(()) };
-        let Some(original) = self.engine.unseal(self.run, &id).await? else { return Ok(()) };
+        let Some(original) = self.engine.write().unseal(self.run, &id).await? else { return Ok(()) };
         let original = std::str::from_utf8(&original).ok().and_then(|text| Json::parse(text).ok());
         *input = original.ok_or_else(|| {
             let message =

@@ -20,7 +20,7 @@ pub(super) async fn of(
             continue;
         }
         let session = session.to_string();
-        let rows = engine.artifacts_called(&artifact_id).await?;
+        let rows = engine.read().artifacts_called(&artifact_id).await?;
         // What was sent in belongs to no run before the run that asked for it has begun to work.
         let is_ours =
             |row: &&ArtifactRow| row.run_id.is_empty() || row.session_id.as_deref() == Some(session.as_str());
@@ -29,7 +29,7 @@ pub(super) async fn of(
         if size > left {
             continue;
         }
-        match engine.artifact_bytes(row).await {
+        match engine.read().artifact_bytes(row).await {
             Ok(bytes) => {
                 left -= size;
                 let mime = mime.or(row.mime.clone()).unwrap_or_else(|| "application/octet-stream".into());

@@ -52,7 +52,7 @@ pub(super) async fn message(beginning: Beginning<'_>, said: Said) -> Result<Turn
             overrides: beginning.change.overrides.clone(),
             supersedes,
         };
-        return match engine.say(saying, beginning.again.once.as_ref()).await {
+        return match engine.write().say(saying, beginning.again.once.as_ref()).await {
             Ok((run, _)) => Ok(TurnId { run, opening: 0 }),
             Err(error) if error.code() == Code::SessionBusy => Err(busy(&beginning).await),
             Err(error) => Err(error.into()),
@@ -81,8 +81,8 @@ async fn busy(beginning: &Beginning<'_>) -> Refusal {
 
 async fn active(beginning: &Beginning<'_>) -> Result<Active, Refusal> {
     let engine = &beginning.face.engine;
-    let Some(run) = engine.active_run(beginning.session).await? else { return Ok(Active::None) };
-    let Some(row) = engine.run(run).await? else { return Ok(Active::None) };
+    let Some(run) = engine.catalogue().active_run(beginning.session).await? else { return Ok(Active::None) };
+    let Some(row) = engine.catalogue().run(run).await? else { return Ok(Active::None) };
     if row.has_ended() {
         return Ok(Active::None);
     }
@@ -134,7 +134,7 @@ async fn keep(beginning: &Beginning<'_>, said: &Said) -> Result<Vec<Attached>, R
             bytes: bytes.clone(),
             by: beginning.face.caller.id.clone(),
         };
-        let row = beginning.face.engine.upload(upload).await?;
+        let row = beginning.face.engine.write().upload(upload).await?;
         let artifact_id = ForeignId::parse(&row.id).map_err(|why| {
             Refusal::new(Code::Internal, format!("an upload is called {:?}: {why}", row.id))
         })?;

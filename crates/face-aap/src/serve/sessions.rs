@@ -36,7 +36,7 @@ pub(super) async fn create_session(
     let new = accept::session(accept::body(&bytes)?, &face.places.profiles)?;
     face.may_trust(new.setup.tools.as_deref())?;
     may_work_there(&face, &new)?;
-    let row = face.engine.create_setup(new, again.once.as_ref()).await?;
+    let row = face.engine.write().create_setup(new, again.once.as_ref()).await?;
     Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
 }
 
@@ -47,7 +47,12 @@ fn may_work_there(face: &Face, new: &NewSetup) -> Result<(), Refusal> {
     }
     let (mut queued, order) = face.profile(&new.setup.agent)?.order(&new.setup.choice())?;
     queued.config = Some(order.written());
-    Ok(face.engine.check_workspace(NewRun { queued, task: None, session: None, resumed_from: None })?)
+    Ok(face.engine.work().check_workspace(NewRun {
+        queued,
+        task: None,
+        session: None,
+        resumed_from: None,
+    })?)
 }
 
 pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -59,7 +64,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
     let mut has_more = true;
     while has_more && sessions.len() < asked.limit && looked_at < limits::LIST_LOOKED_AT_MAX {
         let query = ListQuery { after: after.take(), limit: asked.limit - sessions.len(), status: None };
-        let listed = face.engine.list_setups(&query).await?;
+        let listed = face.engine.catalogue().list_setups(&query).await?;
         looked_at += query.limit;
         (after, has_more) = (listed.next, listed.has_more);
         for (row, setup) in listed.items {
@@ -100,7 +105,7 @@ pub(super) async fn change_session(
     let session = face.session_id(&session)?;
     face.setup(session).await?;
     let title = accept::new_title(&body_bytes(&headers, body).await?)?;
-    face.engine.set_title(session, title).await?;
+    face.engine.write().set_title(session, title).await?;
     Ok(json(StatusCode::OK, &shown(&face, session).await?))
 }
 
@@ -108,20 +113,20 @@ pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Ans
     face.may(Scope::Run)?;
     let session = face.session_id(&session)?;
     face.setup(session).await?;
-    face.engine.delete_session(session, &face.caller.name).await?;
+    face.engine.admin().delete_session(session, &face.caller.name).await?;
     Ok(empty())
 }
 
 /// When the newest run of a session ended, or began as long as it has not.
 async fn last_said(face: &Face, session: SessionId) -> Result<Option<String>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
-    let newest = face.engine.list_session_runs(session, &query).await?.items.pop();
+    let newest = face.engine.catalogue().list_session_runs(session, &query).await?.items.pop();
     Ok(newest.map(|run| run.ended_at.or(run.started_at).unwrap_or(run.created_at)))
 }
 
 /// What its runs used, each by itself.
 async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
-    let standing = face.engine.session_standing(session).await?;
+    let standing = face.engine.read().session_standing(session).await?;
     Ok(Usage {
         input_tokens: standing.input_tokens,
         output_tokens: standing.output_tokens,

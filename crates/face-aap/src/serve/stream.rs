@@ -88,7 +88,7 @@ fn cut_short(turn: TurnId) -> TurnError {
 }
 
 async fn follow(engine: &Engine, turn: TurnId) -> Result<Events, Error> {
-    engine.follow_events(turn.run, turn.opening.checked_sub(1)).await
+    engine.read().follow_events(turn.run, turn.opening.checked_sub(1)).await
 }
 
 // ---- frame by frame ------------------------------------------------------------------------------

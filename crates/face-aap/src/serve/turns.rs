@@ -198,7 +198,7 @@ pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, S
     if is_last {
         let reason = format!("cancelled by {}", face.caller.name);
         let command = Command::Cancel { by: CancelledBy::Operator, reason };
-        match face.engine.submit(turn.run, command).await {
+        match face.engine.write().submit(turn.run, command).await {
             Ok(_) => {}
             Err(error) if error.code() == Code::RunEnded => {}
             Err(error) => return Err(error.into()),
@@ -262,7 +262,7 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
         return latest::turn(face, session).await?.ok_or_else(|| accept::no_turn(text));
     }
     let turn = accept::turn_id(text)?;
-    let row = face.engine.run(turn.run).await?;
+    let row = face.engine.catalogue().run(turn.run).await?;
     if row.is_none_or(|row| row.session_id != Some(session.to_string())) {
         return Err(accept::no_turn(text));
     }
@@ -277,7 +277,7 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
 /// Whether somebody who has this frame has the whole turn. Refuses a frame that is none of the turn's, as it is told
 /// in this mode: going on from it could leave something out.
 async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result<bool, Refusal> {
-    let tail = face.engine.tail(turn.run).await?.unwrap_or(0);
+    let tail = face.engine.read().tail(turn.run).await?.unwrap_or(0);
     if last.sequence >= tail {
         let detail = format!("the frame {last} was never given; send the id of the last frame");
         return Err(Refusal::new(Code::CursorAhead, detail));

@@ -242,7 +242,7 @@ async fn resolve(stage: &Stage, run: RunId, approve: bool) {
             comment: None,
             remember: None,
         };
-        stage.engine.submit(run, command).await.unwrap();
+        stage.engine.write().submit(run, command).await.unwrap();
     }
 }
 
@@ -438,7 +438,7 @@ async fn an_answer_to_a_run_that_others_ended_is_told_so() {
     let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
     let run = stage.runs(&session).await[0];
     let command = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
-    stage.engine.submit(run, command).await.unwrap();
+    stage.engine.write().submit(run, command).await.unwrap();
     let both = [result(&weather, "rain"), permission(&gate, true)];
     let told = stage.told(&session, &answers(&both)).await;
     assert_eq!(told.names(), ["turn_start", "turn_stop"]);

@@ -333,10 +333,10 @@ async fn a_run_holds_what_was_chosen_and_no_secret() {
     let config: Value = serde_json::from_str(queued.config.as_ref().unwrap().text()).unwrap();
     assert_eq!(config["options"], json!({ "language": "English", "tone": "dry" }));
     assert_eq!(config["system"], "Speak English.");
-    let (page, _) = stage.engine.read_run(run, None, 1_000).await.unwrap();
+    let (page, _) = stage.engine.read().read_run(run, None, 1_000).await.unwrap();
     assert!(page.iter().all(|(_, bytes)| !String::from_utf8_lossy(bytes).contains("hush")));
     assert!(!json!(history(&stage, &session).await).to_string().contains("hush"));
-    let value = stage.engine.secret_option(session.parse().unwrap(), "key").await.unwrap();
+    let value = stage.engine.write().secret_option(session.parse().unwrap(), "key").await.unwrap();
     assert_eq!(value.as_deref(), Some("more-hush"));
 }
 

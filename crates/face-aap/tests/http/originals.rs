@@ -60,7 +60,7 @@ fn answers(told: &Told) -> Value {
 async fn stored(stage: &Stage, session: &str) -> String {
     let mut stored = String::new();
     for run in stage.runs(session).await {
-        for (_, bytes) in stage.engine.read_run(run, None, 10_000).await.unwrap().0 {
+        for (_, bytes) in stage.engine.read().read_run(run, None, 10_000).await.unwrap().0 {
             stored.push_str(std::str::from_utf8(&bytes).unwrap());
         }
     }
@@ -102,7 +102,7 @@ async fn the_application_gets_the_original_while_the_call_is_open_and_nobody_els
         assert!(!stored(&stage, &session).await.contains(CARD));
         let run = stage.runs(&session).await[0];
         let pay = ForeignId::parse(&first.calls("pay").pop().unwrap()).unwrap();
-        assert_eq!(stage.engine.unseal(run, &pay).await.unwrap(), None);
+        assert_eq!(stage.engine.write().unseal(run, &pay).await.unwrap(), None);
     }
 }
 
@@ -149,6 +149,6 @@ async fn a_call_that_is_given_up_leaves_no_original() {
     let run = stage.runs(&session).await[0];
     for name in ["pay", "lookup"] {
         let call = ForeignId::parse(&told.calls(name).pop().unwrap()).unwrap();
-        assert_eq!(stage.engine.unseal(run, &call).await.unwrap(), None, "{name}");
+        assert_eq!(stage.engine.write().unseal(run, &call).await.unwrap(), None, "{name}");
     }
 }

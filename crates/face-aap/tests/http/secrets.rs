@@ -26,7 +26,7 @@ text = "Again: plain words as a canary two."
 async fn stored(stage: &Stage, session: &str) -> String {
     let mut stored = String::new();
     for run in stage.runs(session).await {
-        for (_, bytes) in stage.engine.read_run(run, None, 10_000).await.unwrap().0 {
+        for (_, bytes) in stage.engine.read().read_run(run, None, 10_000).await.unwrap().0 {
             stored.push_str(std::str::from_utf8(&bytes).unwrap());
         }
     }

@@ -292,7 +292,7 @@ async fn a_session_says_when_something_was_last_said_in_it() {
     let session = stage.session(plain()).await;
     stage.say(&session, "hi").await;
     let run = stage.runs(&session).await[0];
-    let ended = stage.engine.run(run).await.unwrap().unwrap().ended_at.unwrap();
+    let ended = stage.engine.catalogue().run(run).await.unwrap().unwrap().ended_at.unwrap();
     let (_, shown) = stage.get(&format!("/sessions/{session}")).await.json().await;
     assert_eq!(shown["updatedAt"], ended);
     let (_, list) = stage.get("/sessions").await.json().await;

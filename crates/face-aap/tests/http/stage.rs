@@ -34,7 +34,7 @@ use tower::ServiceExt as _;
 use crate::counted::Counted;
 
 /// How long a test waits for what must come; nothing is measured by it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Bare;
 
@@ -185,8 +185,8 @@ impl Stage {
             profiles: profiles.clone(),
             ..Settings::new(models, tools, workspaces)
         };
-        engine.introduce(profiles.clone());
-        engine.employ(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();
+        engine.catalogue().introduce(profiles.clone());
+        engine.work().employ(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();
         let router = router(Places::new(profiles, scenery.streams_max));
         Stage { engine, world, store, router, toys, folder }
     }
@@ -275,12 +275,12 @@ impl Stage {
     pub(crate) async fn runs(&self, session: &str) -> Vec<RunId> {
         let session: SessionId = session.parse().unwrap();
         let query = recount_engine::ListQuery { limit: 100, ..Default::default() };
-        let runs = self.engine.list_session_runs(session, &query).await.unwrap().items;
+        let runs = self.engine.catalogue().list_session_runs(session, &query).await.unwrap().items;
         runs.iter().rev().map(|row| row.id.parse().unwrap()).collect()
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<Event> {
-        let (page, _) = self.engine.read_run(run, None, 10_000).await.unwrap();
+        let (page, _) = self.engine.read().read_run(run, None, 10_000).await.unwrap();
         let events: Vec<Event> = page.iter().map(|(_, bytes)| codec::decode(bytes).unwrap()).collect();
         assert_eq!(recount_run::audit(&events), None);
         events

@@ -27,7 +27,7 @@ pub(super) async fn list_allowances(face: Face, RawQuery(raw): RawQuery) -> Answ
             None => None,
         },
     };
-    let listed = face.engine.list_allowances(&query, &filter, &face.caller.narrowing).await?;
+    let listed = face.engine.catalogue().list_allowances(&query, &filter, &face.caller.narrowing).await?;
     Ok(page(
         &face,
         listed.items.into_iter().map(project::allowance).collect(),
@@ -39,12 +39,12 @@ pub(super) async fn list_allowances(face: Face, RawQuery(raw): RawQuery) -> Answ
 pub(super) async fn take_back_allowance(face: Face, Ids(id): Ids<String>) -> Answer {
     let missing = || Refusal::new(Code::AllowanceNotFound, format!("there is no allowance {id:?}"));
     let allowance = accept::allowance_id(&id).ok_or_else(missing)?;
-    let row = face.engine.allowance(&allowance).await?.ok_or_else(missing)?;
+    let row = face.engine.catalogue().allowance(&allowance).await?.ok_or_else(missing)?;
     let is_seen = face.admits(row.task_id.as_deref(), row.session_id.as_deref());
     // A narrowed token must not take from others what reaches further than it does.
     if !is_seen || !reaches(&face, row.session_id.as_deref(), row.scope) {
         return Err(missing());
     }
-    let row = face.engine.take_back(&allowance).await?;
+    let row = face.engine.write().take_back(&allowance).await?;
     Ok(json(StatusCode::OK, &One::new("allowance", project::allowance(row))))
 }

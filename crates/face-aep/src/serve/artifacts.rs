@@ -48,7 +48,8 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> Answer {
         return Err(Refusal::new(Code::BodyMalformed, "the body is empty; send the bytes to be kept"));
     }
     let kind = if is_image { "image" } else { "file_snapshot" }.to_owned();
-    let row = face.engine.upload(Upload { kind, mime, name, bytes, by: face.caller.id.clone() }).await?;
+    let row =
+        face.engine.write().upload(Upload { kind, mime, name, bytes, by: face.caller.id.clone() }).await?;
     let id = accept::artifact_id(&row.id)?;
     let shown = project::artifact(found(&face, &id).await?, None);
     Ok(created(&format!("/v1/artifacts/{id}"), &One::new("artifact", shown)))
@@ -109,22 +110,22 @@ pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> Answe
     let task = query.get(query::TASK_ID).map(|task| face.task_id(task)).transpose()?;
     // Of what is not there any more nothing is said to be empty.
     if let Some(run) = run
-        && face.engine.run(run).await?.is_none()
+        && face.engine.catalogue().run(run).await?.is_none()
     {
-        return Err(face.engine.missing_run(run).await.into());
+        return Err(face.engine.catalogue().missing_run(run).await.into());
     }
     if let Some(task) = task
-        && face.engine.task(task).await?.is_none()
+        && face.engine.catalogue().task(task).await?.is_none()
     {
-        return Err(face.engine.missing_task(task).await.into());
+        return Err(face.engine.catalogue().missing_task(task).await.into());
     }
     list(&face, &query, ArtifactFilter { run, task, ..ArtifactFilter::default() }).await
 }
 
 pub(super) async fn list_run_artifacts(face: Face, Ids(run): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
     let run = face.run_id(&run).await?;
-    if face.engine.run(run).await?.is_none() {
-        return Err(face.engine.missing_run(run).await.into());
+    if face.engine.catalogue().run(run).await?.is_none() {
+        return Err(face.engine.catalogue().missing_run(run).await.into());
     }
     let query = Query::parse(raw.as_deref());
     list(&face, &query, ArtifactFilter { run: Some(run), ..ArtifactFilter::default() }).await
@@ -137,14 +138,14 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
         status: accept::status(query.get(query::STATUS), &ARTIFACT_STATUSES)?,
         ..filter
     };
-    let listed = face.engine.list_artifacts(&page_of, &filter, &face.caller.narrowing).await?;
+    let listed = face.engine.read().list_artifacts(&page_of, &filter, &face.caller.narrowing).await?;
     let shown = listed.items.into_iter().map(|row| project::artifact(row, None)).collect();
     Ok(page(face, shown, (listed.next, listed.has_more), listed.damaged))
 }
 
 /// The first that is called so and that the caller may know of.
 pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Refusal> {
-    for row in face.engine.artifacts_called(id).await? {
+    for row in face.engine.read().artifacts_called(id).await? {
         let seen = if row.run_id.is_empty() {
             face.sees_upload(id).await?
         } else {
@@ -156,9 +157,9 @@ pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Re
     }
     // Of what went with a run only those hear who could see the run, and of an erased one that is nobody who is
     // narrowed.
-    match face.engine.run_of_gone_artifact(id).await? {
+    match face.engine.read().run_of_gone_artifact(id).await? {
         Some(run) if !face.sees_run(run).await? => Err(accept::no_artifact(id.as_str())),
-        Some(_) => Err(face.engine.missing_artifact(id).await.into()),
+        Some(_) => Err(face.engine.read().missing_artifact(id).await.into()),
         None => Err(accept::no_artifact(id.as_str())),
     }
 }
@@ -169,7 +170,7 @@ pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
     let is_small = row.size_bytes.is_some_and(|size| size <= limits::DIFF_INLINE_BYTES_MAX);
     let diff = match row.kind == "patch" && is_small {
         // Those that are not here are told by asking for them.
-        true => match face.engine.artifact_bytes(&row).await {
+        true => match face.engine.read().artifact_bytes(&row).await {
             Ok(bytes) => String::from_utf8(bytes.to_vec()).ok(),
             Err(error) if matches!(error.code(), Code::ArtifactBytesLost | Code::ArtifactBytesMissing) => {
                 None
@@ -185,7 +186,7 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
     let place = place(&face, row.size_bytes)?;
-    let bytes = face.engine.artifact_bytes(&row).await?;
+    let bytes = face.engine.read().artifact_bytes(&row).await?;
     let tag = format!("\"{}\"", row.hash.as_deref().unwrap_or_default());
     let held: Vec<HeaderValue> = headers.get_all(header::IF_NONE_MATCH).iter().cloned().collect();
     let mut response = Response::new(Body::empty());
@@ -265,7 +266,7 @@ impl Face {
         if self.caller.narrowing.is_none() {
             return Ok(true);
         }
-        let upload = self.engine.uploaded(id).await?;
+        let upload = self.engine.catalogue().uploaded(id).await?;
         Ok(upload.is_some_and(|upload| upload.by == self.caller.id))
     }
 }

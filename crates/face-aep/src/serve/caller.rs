@@ -84,7 +84,7 @@ impl Face {
         if self.caller.narrowing.is_none() {
             return Ok(true);
         }
-        let row = self.engine.run(run).await?;
+        let row = self.engine.catalogue().run(run).await?;
         Ok(row.is_some_and(|row| self.admits(row.task_id.as_deref(), row.session_id.as_deref())))
     }
 

@@ -13,7 +13,7 @@ use crate::{accept, limits, project};
 
 pub(super) async fn get_run_changes(face: Face, Ids(run): Ids<String>) -> Answer {
     let run = face.run_id(&run).await?;
-    Ok(answer(run, face.engine.workspace_changes(run, &face.caller.narrowing).await?))
+    Ok(answer(run, face.engine.work().workspace_changes(run, &face.caller.narrowing).await?))
 }
 
 pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
@@ -22,7 +22,7 @@ pub(super) async fn apply_run(face: Face, Ids(run): Ids<String>, request: Reques
     let request: ApplyRun = accept::body_or_default(&bytes)?;
     let branch = accept::bounded("branch", request.branch, limits::NAME_BYTES_MAX)?;
     let to = ApplyTo { branch, message: format!("Changes of {run}\n") };
-    Ok(answer(run, face.engine.apply_changes(run, to, &face.caller.narrowing).await?))
+    Ok(answer(run, face.engine.work().apply_changes(run, to, &face.caller.narrowing).await?))
 }
 
 fn answer(run: RunId, changes: WorkspaceChanges) -> axum::response::Response {

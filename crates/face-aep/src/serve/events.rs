@@ -40,7 +40,7 @@ async fn append(face: &Face, run: RunId, request: Request) -> Answer {
     let bytes = body_bytes(request, limits::BATCH_BODY_BYTES_MAX).await?;
     let request: AppendEvents = accept::body(&bytes)?;
     let (triple, drafts) = accept::batch(request)?;
-    let receipt = face.engine.ingest(run, triple, drafts).await?;
+    let receipt = face.engine.write().ingest(run, triple, drafts).await?;
     let reply = Receipt {
         first_sequence: receipt.first_sequence,
         last_sequence: receipt.last_sequence,
@@ -118,13 +118,14 @@ async fn read_run(
 ) -> Answer {
     let reading = reading(headers, raw.as_deref(), query::AFTER_SEQUENCE)?;
     if !reading.stream {
-        let (envelopes, has_more) = match face.engine.read_run(run, reading.after, reading.limit).await {
+        let (envelopes, has_more) = match face.engine.read().read_run(run, reading.after, reading.limit).await
+        {
             Ok(page) => page,
             Err(error) => {
                 let Some(damage) = error.damage().filter(|damage| damage.sequences.is_some()) else {
                     return Err(error.into());
                 };
-                let tail = face.engine.tail(run).await?;
+                let tail = face.engine.read().tail(run).await?;
                 let last = damage.sequences.as_ref().map(|range| *range.end());
                 let has_more = last.map(|last| last + 1) < tail;
                 let gap = Some(project::damaged(damage, true));
@@ -138,7 +139,7 @@ async fn read_run(
         };
         return Ok(events_page(&envelopes, reading.after, has_more, gone));
     }
-    let subscription = face.engine.follow_run(run, reading.after).await?;
+    let subscription = face.engine.read().follow_run(run, reading.after).await?;
     if reading.again && nothing_can_follow(face, run, reading.after).await? {
         // Tells a browser to stop coming again.
         let mut response = Response::new(Body::empty());
@@ -150,8 +151,8 @@ async fn read_run(
 }
 
 async fn nothing_can_follow(face: &Face, run: RunId, after: Option<u64>) -> Result<bool, Refusal> {
-    let ended = face.engine.run(run).await?.is_some_and(|row| row.has_ended());
-    let tail = face.engine.tail(run).await?;
+    let ended = face.engine.catalogue().run(run).await?.is_some_and(|row| row.has_ended());
+    let tail = face.engine.read().tail(run).await?;
     Ok(ended && after.map(|after| after + 1) == tail)
 }
 
@@ -167,20 +168,20 @@ pub(super) async fn read_feed(
         return follow_feed(&face, reading.after, sieve, &id).await;
     }
     if sieve.is_open() {
-        return match face.engine.read_feed(reading.after, reading.limit).await {
+        return match face.engine.read().read_feed(reading.after, reading.limit).await {
             Ok((envelopes, has_more)) => Ok(events_page(&envelopes, reading.after, has_more, None)),
             Err(error) => {
                 let positions = error.damage().and_then(|damage| damage.positions.clone());
                 let (Some(damage), Some(positions)) = (error.damage(), positions) else {
                     return Err(error.into());
                 };
-                let has_more = *positions.end() < face.engine.last_position().await?;
+                let has_more = *positions.end() < face.engine.read().last_position().await?;
                 let gap = Some(project::damaged(damage, true));
                 Ok(events_page(&[], Some(*positions.end()), has_more, gap))
             }
         };
     }
-    let page = face.engine.read_feed_of(reading.after, reading.limit, sieve).await?;
+    let page = face.engine.read().read_feed_of(reading.after, reading.limit, sieve).await?;
     let next = cursor_or_none(page.next);
     let gap = page.damage.as_ref().map(|damage| project::damaged(damage, false));
     Ok(json_bytes(StatusCode::OK, project::events_page(&page.events, next, page.has_more, gap)))
@@ -195,8 +196,8 @@ fn sieve(face: &Face, raw: Option<&str>) -> Result<Sieve, Refusal> {
 
 async fn follow_feed(face: &Face, after: Option<u64>, sieve: Sieve, id: &RequestId) -> Answer {
     let subscription = match sieve.is_open() {
-        true => face.engine.follow_feed(after).await?,
-        false => face.engine.follow_feed_of(after, sieve).await?,
+        true => face.engine.read().follow_feed(after).await?,
+        false => face.engine.read().follow_feed_of(after, sieve).await?,
     };
     event_stream(face, subscription, Cursor::Position, id)
 }
@@ -210,7 +211,7 @@ async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Re
     if reading.again {
         return Ok(reading);
     }
-    let latest = face.engine.last_position().await?;
+    let latest = face.engine.read().last_position().await?;
     Ok(Reading { after: Some(latest), ..reading })
 }
 

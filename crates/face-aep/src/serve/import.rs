@@ -32,7 +32,7 @@ pub(super) async fn import_run(face: Face, request: Request) -> Answer {
     let bytes = body_of_type(request, limits::IMPORT_BODY_BYTES_MAX, &LINES).await?;
     let import = accept::export(&bytes)?;
     drop(bytes);
-    let imported = face.engine.import(import).await?;
+    let imported = face.engine.admin().import(import).await?;
     let (is_new, location) = (imported.is_new, format!("/v1/runs/{}", imported.run));
     let reply = One::new("import", project::import(imported));
     Ok(if is_new { created(&location, &reply) } else { json(StatusCode::OK, &reply) })

@@ -48,12 +48,13 @@ impl Again {
         match self {
             Again { made: Some(_), .. } => Ok(None),
             Again { once: None, .. } => {
-                face.engine.submit(run, command).await?;
+                face.engine.write().submit(run, command).await?;
                 Ok(None)
             }
             Again { once: Some(once), .. } => {
                 let word = Box::new(|outcome: &CommandOutcome| kept(word(outcome)?));
-                let answer = face.engine.submit_keyed(run, command, KeyedReply { once, word }).await?;
+                let answer =
+                    face.engine.write().submit_keyed(run, command, KeyedReply { once, word }).await?;
                 Ok(answer.map(answered))
             }
         }
@@ -102,7 +103,7 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
         key: named(&[&caller.id, method, &path, key]),
         body: blake3::hash(&bytes).to_hex().to_string(),
     };
-    let (under_way, made) = match engine.take_up(&once).await? {
+    let (under_way, made) = match engine.write().take_up(&once).await? {
         Standing::New(under_way) => (under_way, None),
         Standing::Made(under_way, made) => (under_way, Some(made)),
         Standing::Answered(answer) => return Ok(replayed(answer)),
@@ -128,7 +129,7 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
             location: parts.headers.get(header::LOCATION).and_then(|at| at.to_str().ok()).map(str::to_owned),
             body: String::from_utf8_lossy(&body).into_owned(),
         };
-        engine.keep_answer(&once, answer).await?;
+        engine.write().keep_answer(&once, answer).await?;
     }
     drop(under_way);
     let mut response = Response::from_parts(parts, Body::from(body));

@@ -27,7 +27,7 @@ impl Face {
                 format!("a run of kind {kind} needs the scope run; the token may make runs of kind external");
             return Err(Refusal::new(Code::ScopeMissing, needs));
         }
-        if !self.engine.has_performer() {
+        if !self.engine.work().has_performer() {
             let kind = kind.as_str();
             let nobody = format!("nobody at this server does runs of kind {kind}; send kind external");
             return Err(Refusal::new(Code::KindUnavailable, nobody));
@@ -44,7 +44,7 @@ impl Face {
         }
         self.may_order(new.queued.kind)?;
         if let Some((run, from_sequence)) = resume {
-            let past = self.engine.past(self.run_id(&run.to_string()).await?).await?;
+            let past = self.engine.write().past(self.run_id(&run.to_string()).await?).await?;
             if past.queued.kind != RunKind::AgentLoop || (past.task, past.session) != (new.task, new.session)
             {
                 let detail = format!(
@@ -57,7 +57,7 @@ impl Face {
             past.precede(&mut new.queued);
         }
         if let Some(picked) = wanted.agent.take() {
-            let template = accept::template(self.engine.profiles().get(&picked.name)?, &picked)?;
+            let template = accept::template(self.engine.catalogue().profiles().get(&picked.name)?, &picked)?;
             wanted.by_template(&mut new.queued, template);
         }
         let Wanted { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
@@ -76,11 +76,11 @@ impl Face {
     /// conversation goes on with the same model, on the same folder.
     async fn continued(&self, session: SessionId, asked: &mut Asked) -> Result<(), Refusal> {
         let newest = ListQuery { limit: limits::SESSION_RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
-        let runs = self.engine.list_session_runs(session, &newest).await?.items;
+        let runs = self.engine.catalogue().list_session_runs(session, &newest).await?.items;
         let is_ours =
             |kind: &str, driver: &str| kind == RunKind::AgentLoop.as_str() && driver == Driver::Own.as_str();
         let Some(last) = runs.iter().find(|row| is_ours(&row.kind, &row.driver)) else { return Ok(()) };
-        let Some(before) = self.engine.queued(accept::run_id(&last.id)?).await? else { return Ok(()) };
+        let Some(before) = self.engine.read().queued(accept::run_id(&last.id)?).await? else { return Ok(()) };
         let Ok(then) = Order::read(before.config.as_ref()) else { return Ok(()) };
         asked.new.queued.prior_run_id = Some(last.id.clone());
         if asked.new.queued.agent.is_some() {
@@ -124,7 +124,7 @@ pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Reques
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: RetryRun = accept::body_or_default(&bytes)?;
-    let past = face.engine.past(run).await?;
+    let past = face.engine.write().past(run).await?;
     face.may_order(past.queued.kind)?;
     let mut new = past.again()?;
     if let Some(model) = accept::bounded("model", request.model, limits::NAME_BYTES_MAX)? {
@@ -145,7 +145,7 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ResumeRun = accept::body_or_default(&bytes)?;
-    let past = face.engine.past(run).await?;
+    let past = face.engine.write().past(run).await?;
     if past.queued.kind != RunKind::AgentLoop {
         let kind = past.queued.kind.as_str();
         let detail = format!("{run} is of kind {kind}, which has nothing to go on from; retry it");
@@ -175,12 +175,12 @@ pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request:
     let session = face.session_id(&session)?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: SendMessage = accept::body(&bytes)?;
-    if face.engine.session(session).await?.is_none() {
-        return Err(face.engine.missing_session(session).await.into());
+    if face.engine.catalogue().session(session).await?.is_none() {
+        return Err(face.engine.catalogue().missing_session(session).await.into());
     }
     let mut asked = accept::message(request, session, &face.caller.name)?;
-    if let Some(row) = face.engine.setup(session).await? {
-        let profile = face.engine.profiles().get(&row.setup.agent)?;
+    if let Some(row) = face.engine.catalogue().setup(session).await? {
+        let profile = face.engine.catalogue().profiles().get(&row.setup.agent)?;
         asked.wanted.by_template(&mut asked.new.queued, profile.order(&row.setup.choice())?);
     }
     face.continued(session, &mut asked).await?;
@@ -190,19 +190,19 @@ pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request:
 }
 
 pub(super) async fn list_agents(face: Face) -> Answer {
-    let agents = face.engine.profiles().iter().map(project::agent).collect();
+    let agents = face.engine.catalogue().profiles().iter().map(project::agent).collect();
     Ok(json(StatusCode::OK, &Page::new(agents, None, false)))
 }
 
 pub(super) async fn list_messages(face: Face, Ids(session): Ids<String>, RawQuery(raw): RawQuery) -> Answer {
     let session = face.session_id(&session)?;
-    if face.engine.session(session).await?.is_none() {
-        return Err(face.engine.missing_session(session).await.into());
+    if face.engine.catalogue().session(session).await?.is_none() {
+        return Err(face.engine.catalogue().missing_session(session).await.into());
     }
     let query = Query::parse(raw.as_deref());
     let after = accept::message_cursor(query.get(words::AFTER))?;
     let limit = accept::limit(query.get(words::LIMIT), words::LIST_LIMIT_DEFAULT, words::LIST_LIMIT_MAX)?;
-    let page = face.engine.messages(session, after, limit).await?;
+    let page = face.engine.read().messages(session, after, limit).await?;
     let next = page.next.map(|(run, sequence)| serde_json::Value::String(format!("{run}:{sequence}")));
     let told = page.told.into_iter().map(project::message).collect();
     Ok(json(StatusCode::OK, &Page::new(told, next, page.has_more)))

@@ -51,7 +51,7 @@ fn run_of_approval(row: &ApprovalRow) -> &str {
 
 pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref()).list_by_status(None, &APPROVAL_STATUSES)?;
-    let listed = face.engine.list_approvals(&query).await?;
+    let listed = face.engine.read().list_approvals(&query).await?;
     let rows = seen(&face, listed.items, run_of_approval).await?;
     Ok(page(
         &face,
@@ -62,7 +62,7 @@ pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answe
 }
 
 async fn approval_row(face: &Face, id: &ForeignId) -> Result<ApprovalRow, Refusal> {
-    let row = face.engine.approval(id).await;
+    let row = face.engine.read().approval(id).await;
     found(face, PromptKind::Approval, id, row, run_of_approval).await
 }
 
@@ -114,7 +114,7 @@ pub(super) fn reaches(face: &Face, session: Option<&str>, scope: AllowanceScope)
 
 /// Refuses to allow something where the caller may do nothing: whose token is narrowed, allows no more than that.
 async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(), Refusal> {
-    let row = face.engine.run(run).await?;
+    let row = face.engine.catalogue().run(run).await?;
     if reaches(face, row.and_then(|row| row.session_id).as_deref(), scope) {
         return Ok(());
     }
@@ -132,7 +132,7 @@ fn run_of_clarification(row: &ClarificationRow) -> &str {
 
 pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref()).list_by_status(None, &CLARIFICATION_STATUSES)?;
-    let listed = face.engine.list_clarifications(&query).await?;
+    let listed = face.engine.read().list_clarifications(&query).await?;
     let rows = seen(&face, listed.items, run_of_clarification).await?;
     Ok(page(
         &face,
@@ -143,7 +143,7 @@ pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> 
 }
 
 async fn clarification_row(face: &Face, id: &ForeignId) -> Result<ClarificationRow, Refusal> {
-    let row = face.engine.clarification(id).await;
+    let row = face.engine.read().clarification(id).await;
     found(face, PromptKind::Clarification, id, row, run_of_clarification).await
 }
 
@@ -191,14 +191,14 @@ fn run_of_handoff(row: &HandoffRow) -> &str {
 
 pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref()).list_by_status(None, &HANDOFF_STATUSES)?;
-    let listed = face.engine.list_handoffs(&query).await?;
+    let listed = face.engine.read().list_handoffs(&query).await?;
     let rows = seen(&face, listed.items, run_of_handoff).await?;
     let handoffs: Vec<reply::Handoff> = rows.into_iter().map(|row| project::handoff(row, None)).collect();
     Ok(page(&face, handoffs, (listed.next, listed.has_more), listed.damaged))
 }
 
 async fn handoff_row(face: &Face, id: &ForeignId) -> Result<HandoffRow, Refusal> {
-    let row = face.engine.handoff(id).await;
+    let row = face.engine.read().handoff(id).await;
     found(face, PromptKind::Handoff, id, row, run_of_handoff).await
 }
 
@@ -208,14 +208,14 @@ fn one_handoff(row: HandoffRow, packed: Option<Json>) -> One<reply::Handoff> {
 
 async fn shown_handoff(face: &Face, id: &ForeignId) -> Answer {
     let row = handoff_row(face, id).await?;
-    let packed = face.engine.packed_for(&row).await?;
+    let packed = face.engine.read().packed_for(&row).await?;
     Ok(json(StatusCode::OK, &one_handoff(row, packed)))
 }
 
 /// What is said to a handoff, and the handoff as it is then.
 async fn settle_handoff(face: &Face, id: &ForeignId, again: Again, command: Command) -> Answer {
     let row = handoff_row(face, id).await?;
-    let (run, packed) = (accept::run_id(&row.run_id)?, face.engine.packed_for(&row).await?);
+    let (run, packed) = (accept::run_id(&row.run_id)?, face.engine.read().packed_for(&row).await?);
     let settled = id.clone();
     let word = move |left: &CommandOutcome| {
         left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))

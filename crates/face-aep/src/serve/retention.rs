@@ -18,20 +18,20 @@ const ASKED_FOR: &str = "operator";
 
 pub(super) async fn delete_task(face: Face, Ids(task): Ids<String>) -> Answer {
     let task = face.task_id(&task)?;
-    let runs = face.engine.delete_task(task, &face.caller.name).await?;
+    let runs = face.engine.admin().delete_task(task, &face.caller.name).await?;
     let reply = reply::Deleted { task_id: task.to_string(), runs };
     Ok(json(StatusCode::OK, &One::new("deleted", reply)))
 }
 
 pub(super) async fn pin_run(face: Face, Ids(run): Ids<String>) -> Answer {
     let run = face.run_id(&run).await?;
-    face.engine.pin(run, &face.caller.name).await?;
+    face.engine.admin().pin(run, &face.caller.name).await?;
     Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
 pub(super) async fn unpin_run(face: Face, Ids(run): Ids<String>) -> Answer {
     let run = face.run_id(&run).await?;
-    face.engine.unpin(run).await?;
+    face.engine.admin().unpin(run).await?;
     Ok(json(StatusCode::OK, &One::new("run", show_run(&face, run).await?)))
 }
 
@@ -42,10 +42,10 @@ pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Reques
     let request: PruneRun = accept::body_or_default(&bytes)?;
     let before = accept::number(request.before)?;
     let pruned = match again.once {
-        None => face.engine.prune(run, before, ASKED_FOR).await?,
+        None => face.engine.admin().prune(run, before, ASKED_FOR).await?,
         Some(once) => {
             let word = Box::new(move |pruned: &Pruned| kept(written(&one_pruned(run, pruned))));
-            face.engine.prune_keyed(run, before, ASKED_FOR, KeyedReply { once, word }).await?
+            face.engine.admin().prune_keyed(run, before, ASKED_FOR, KeyedReply { once, word }).await?
         }
     };
     Ok(json(StatusCode::OK, &one_pruned(run, &pruned)))
@@ -62,7 +62,7 @@ pub(super) async fn prune(face: Face, request: Request) -> Answer {
     let request: Prune = accept::body(&bytes)?;
     let policy: Policy = accept::policy(&request)?;
     let so_far = again.made.as_deref().map_or(Ok(Swept::default()), str::parse)?;
-    let swept = face.engine.sweep_once(&policy, again.once.as_ref(), so_far).await?;
+    let swept = face.engine.admin().sweep_once(&policy, again.once.as_ref(), so_far).await?;
     let reply = reply::Swept { runs: swept.runs, events: swept.events, has_more: swept.has_more };
     Ok(json(StatusCode::OK, &One::new("swept", reply)))
 }

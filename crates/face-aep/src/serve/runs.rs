@@ -41,7 +41,7 @@ async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer
 /// Makes the run. What the same request made before is [`show_made`]'s.
 pub(super) async fn answer_made(face: &Face, new: NewRun, again: Again) -> Answer {
     face.may_make_in(new.task, new.session)?;
-    let run = face.engine.create_run_once(new, again.once.as_ref()).await?.0;
+    let run = face.engine.write().create_run_once(new, again.once.as_ref()).await?.0;
     created_run(face, run).await
 }
 
@@ -56,15 +56,15 @@ async fn created_run(face: &Face, run: RunId) -> Answer {
 }
 
 pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
-    match face.engine.run(run).await? {
+    match face.engine.catalogue().run(run).await? {
         Some(row) => shown(face, row).await,
-        None => Err(face.engine.missing_run(run).await.into()),
+        None => Err(face.engine.catalogue().missing_run(run).await.into()),
     }
 }
 
 /// A row with what is no fold.
 async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
-    let pinned = face.engine.pin_of(accept::run_id(&row.id)?).await?.is_some();
+    let pinned = face.engine.catalogue().pin_of(accept::run_id(&row.id)?).await?.is_some();
     Ok(project::run(row, pinned))
 }
 
@@ -92,16 +92,16 @@ pub(super) async fn list_runs(face: Face, RawQuery(raw): RawQuery) -> Answer {
         }
     }
     let within = &face.caller.narrowing;
-    let listed = face.engine.list_runs_of_interest(&page_of, &filter, within).await?;
+    let listed = face.engine.catalogue().list_runs_of_interest(&page_of, &filter, within).await?;
     shown_page(&face, listed).await
 }
 
 pub(super) async fn runs_of_task(face: &Face, task: TaskId, page_of: ListQuery, filter: RunFilter) -> Answer {
-    filtered_page(face, face.engine.list_task_runs(task, &page_of).await?, filter).await
+    filtered_page(face, face.engine.catalogue().list_task_runs(task, &page_of).await?, filter).await
 }
 
 async fn runs_of_session(face: &Face, session: SessionId, page_of: ListQuery, filter: RunFilter) -> Answer {
-    filtered_page(face, face.engine.list_session_runs(session, &page_of).await?, filter).await
+    filtered_page(face, face.engine.catalogue().list_session_runs(session, &page_of).await?, filter).await
 }
 
 /// The index of the runs of a task or session does not hold their status, so a filter shortens pages; their cursor
@@ -114,10 +114,10 @@ async fn filtered_page(face: &Face, mut listed: Listed<RunRow>, filter: RunFilte
 /// The run of a path under a task: one of another task is not there.
 pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<RunId, Refusal> {
     let (task, run) = (face.task_id(task)?, accept::run_id(run)?);
-    let row = face.engine.run(run).await?;
+    let row = face.engine.catalogue().run(run).await?;
     match row {
         Some(row) if row.task_id == Some(task.to_string()) => Ok(run),
-        None => match face.engine.tombstone(run).await? {
+        None => match face.engine.catalogue().tombstone(run).await? {
             Some(gone) if gone.task_id == Some(task.to_string()) => Ok(run),
             _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
         },
@@ -159,7 +159,7 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
     let again = Again::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
-    let pinned = face.engine.pin_of(run).await?.is_some();
+    let pinned = face.engine.catalogue().pin_of(run).await?.is_some();
     let word = move |left: &CommandOutcome| {
         Some(written(&One::new("run", project::run(left.run().clone(), pinned))))
     };
@@ -171,6 +171,6 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
 
 pub(super) async fn get_run_digest(face: Face, Ids(run): Ids<String>) -> Answer {
     let run = face.run_id(&run).await?;
-    let digest = face.engine.digest(run).await?;
+    let digest = face.engine.read().digest(run).await?;
     Ok(json(StatusCode::OK, &One::new("digest", project::digest(run.to_string(), digest))))
 }

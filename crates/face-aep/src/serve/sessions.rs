@@ -17,16 +17,16 @@ pub(super) async fn create_session(face: Face, request: Request) -> Answer {
     let again = Again::of(&request);
     if let Some(made) = &again.made {
         let session = accept::session_id(made)?;
-        return match face.engine.session(session).await? {
+        return match face.engine.catalogue().session(session).await? {
             Some(row) => created_session(&face, row).await,
-            None => Err(face.engine.missing_session(session).await.into()),
+            None => Err(face.engine.catalogue().missing_session(session).await.into()),
         };
     }
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: CreateSession = accept::body_or_default(&bytes)?;
     face.may_make_in(None, None)?;
     let title = accept::text("title", request.title)?;
-    let row = face.engine.create_session_once(title, again.once.as_ref()).await?;
+    let row = face.engine.write().create_session_once(title, again.once.as_ref()).await?;
     created_session(&face, row).await
 }
 
@@ -37,7 +37,7 @@ async fn created_session(face: &Face, row: SessionRow) -> Answer {
 
 pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref()).list(Some(SessionId::PREFIX))?;
-    let mut listed = face.engine.list_sessions(&query).await?;
+    let mut listed = face.engine.catalogue().list_sessions(&query).await?;
     listed.items.retain(|row| face.admits(None, Some(&row.id)));
     let mut sessions = Vec::with_capacity(listed.items.len());
     for row in listed.items {
@@ -49,22 +49,22 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
 async fn show_session(face: &Face, row: SessionRow) -> Result<reply::Session, Refusal> {
     let session = accept::session_id(&row.id)?;
     let newest = ListQuery { limit: 1, ..ListQuery::default() };
-    let latest = face.engine.list_session_runs(session, &newest).await?.items.pop();
-    let runs = face.engine.count_session_runs(session).await?;
+    let latest = face.engine.catalogue().list_session_runs(session, &newest).await?.items.pop();
+    let runs = face.engine.catalogue().count_session_runs(session).await?;
     Ok(project::session(row, latest, runs))
 }
 
 pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer {
     let session = face.session_id(&session)?;
-    match face.engine.session(session).await? {
+    match face.engine.catalogue().session(session).await? {
         Some(row) => Ok(json(StatusCode::OK, &One::new("session", show_session(&face, row).await?))),
-        None => Err(face.engine.missing_session(session).await.into()),
+        None => Err(face.engine.catalogue().missing_session(session).await.into()),
     }
 }
 
 pub(super) async fn delete_session(face: Face, Ids(session): Ids<String>) -> Answer {
     let session = face.session_id(&session)?;
-    let runs = face.engine.delete_session(session, &face.caller.name).await?;
+    let runs = face.engine.admin().delete_session(session, &face.caller.name).await?;
     let reply = reply::SessionDeleted { session_id: session.to_string(), runs };
     Ok(json(StatusCode::OK, &One::new("deleted", reply)))
 }

@@ -43,7 +43,7 @@ pub(super) async fn create_task(face: Face, request: Request) -> Answer {
             Some(queued)
         }
     };
-    let row = face.engine.create_task_once(new, first_run, again.once.as_ref()).await?.0;
+    let row = face.engine.write().create_task_once(new, first_run, again.once.as_ref()).await?.0;
     created_task(&face, row).await
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
     loop {
         // A task stands as its latest run does, so each is looked at; not too many for one page.
         page_of.limit = wanted - tasks.len();
-        let listed = face.engine.list_tasks(&page_of).await?;
+        let listed = face.engine.catalogue().list_tasks(&page_of).await?;
         looked_at += listed.items.len();
         damaged.extend(listed.damaged);
         damaged.dedup();
@@ -83,15 +83,15 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
 pub(super) async fn show_task(face: &Face, row: recount_engine::TaskRow) -> Result<reply::Task, Refusal> {
     let task = accept::task_id(&row.id)?;
     let newest = ListQuery { limit: 1, ..ListQuery::default() };
-    let latest = face.engine.list_task_runs(task, &newest).await?.items.pop();
-    let runs = face.engine.count_task_runs(task).await?;
+    let latest = face.engine.catalogue().list_task_runs(task, &newest).await?.items.pop();
+    let runs = face.engine.catalogue().count_task_runs(task).await?;
     Ok(project::task(row, latest, runs))
 }
 
 async fn task_row(face: &Face, task: TaskId) -> Result<recount_engine::TaskRow, Refusal> {
-    match face.engine.task(task).await? {
+    match face.engine.catalogue().task(task).await? {
         Some(row) => Ok(row),
-        None => Err(face.engine.missing_task(task).await.into()),
+        None => Err(face.engine.catalogue().missing_task(task).await.into()),
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Req
         let nothing = "nothing is to change; send title, budget_micros_usd or budget_tokens";
         return Err(Refusal::new(Code::BodyMalformed, nothing));
     }
-    let row = face.engine.change_task(task, raise).await?;
+    let row = face.engine.write().change_task(task, raise).await?;
     Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)))
 }
 
@@ -124,13 +124,13 @@ pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Req
     if again.made.is_some() {
         return Ok(json(StatusCode::OK, &One::new("task", show_task(&face, row).await?)));
     }
-    let Some(run) = face.engine.active_run(task).await? else {
+    let Some(run) = face.engine.catalogue().active_run(task).await? else {
         return Err(Refusal::new(Code::RunEnded, format!("task {task} has no active run to cancel")));
     };
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
     // No other run can be made for the task before this one has ended.
-    let (as_asked, runs) = (row.clone(), face.engine.count_task_runs(task).await?);
+    let (as_asked, runs) = (row.clone(), face.engine.catalogue().count_task_runs(task).await?);
     let word = move |left: &CommandOutcome| {
         Some(written(&One::new("task", project::task(as_asked, Some(left.run().clone()), runs))))
     };

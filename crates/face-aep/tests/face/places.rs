@@ -68,7 +68,7 @@ async fn a_stream_that_nobody_reads_holds_back_nobody() {
     let ids: Vec<u64> =
         told.lines().filter_map(|line| line.strip_prefix("id: ")).map(|id| id.parse().unwrap()).collect();
     assert_eq!(ids, (0..=20).collect::<Vec<u64>>());
-    assert_eq!(stage.engine.awake(), 1);
+    assert_eq!(stage.engine.admin().awake(), 1);
 }
 
 #[tokio::test]

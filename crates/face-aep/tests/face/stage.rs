@@ -33,7 +33,7 @@ impl Stage {
         let router = {
             let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
             let router = router().layer(axum::Extension(visitor));
-            recount_face_aep::identified(router, world, engine.redactor().clone())
+            recount_face_aep::identified(router, world, engine.write().redactor().clone())
         };
         Stage { engine, router }
     }

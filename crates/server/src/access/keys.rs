@@ -111,7 +111,7 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) async fn load(engine: Engine) -> Result<Self, Error> {
         let world = engine.world().clone();
-        let rows = engine.tokens().await?;
+        let rows = engine.admin().tokens().await?;
         let keys = rows.into_iter().map(|row| (row.id, Key::new(row, world.clone()))).collect();
         Ok(Keys { engine, keys: RwLock::new(keys) })
     }
@@ -145,7 +145,7 @@ impl Keys {
     pub(crate) async fn add(&self, new: NewToken) -> Result<(TokenRow, Secret), Error> {
         let world = self.engine.world().clone();
         let (row, secret) = new.minted(&world);
-        self.engine.add_token(&row).await?;
+        self.engine.admin().add_token(&row).await?;
         let key = Key::new(row.clone(), world);
         self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(row.id, key);
         Ok((row, secret))
@@ -161,7 +161,7 @@ impl Keys {
         let Some(key) = found else { return Ok(false) };
         // In memory first, so that it is never valid after its removal was confirmed.
         key.revoked.send_replace(true);
-        self.engine.remove_token(id).await?;
+        self.engine.admin().remove_token(id).await?;
         self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
         Ok(true)
     }

@@ -13,13 +13,13 @@ use crate::house::{House, check_problem, text};
 use crate::wire::Reply;
 
 async fn say(engine: &Engine, run: RunId, drafts: Vec<Draft>) {
-    engine.submit(run, Command::Progress { drafts }).await.unwrap();
+    engine.write().submit(run, Command::Progress { drafts }).await.unwrap();
 }
 
 /// A run of our own that has started.
 async fn own(engine: &Engine, task: Option<TaskId>) -> RunId {
     let new = NewRun { queued: Queued::new(RunKind::AgentLoop), task, session: None, resumed_from: None };
-    let (run, _) = engine.create_run(new).await.unwrap();
+    let (run, _) = engine.write().create_run(new).await.unwrap();
     say(engine, run, vec![door::draft("run.started", "{}").unwrap()]).await;
     run
 }
@@ -38,7 +38,7 @@ fn thing(kind: &str, mime: &str, bytes: &[u8]) -> Keep {
 }
 
 async fn keep(engine: &Engine, run: RunId, thing: Keep) -> String {
-    let kept = engine.keep(run, thing).await.unwrap();
+    let kept = engine.write().keep(run, thing).await.unwrap();
     say(engine, run, vec![kept.created]).await;
     kept.id.to_string()
 }
@@ -288,8 +288,8 @@ async fn an_original_stands_nowhere_in_the_data_folder_in_the_clear() {
     let run = own(engine, None).await;
     let call = recount_event::ForeignId::parse("call_1").unwrap();
     let canary = "hunter2-is-no-shape-that-anybody-knows";
-    engine.seal(run, &call, canary.as_bytes()).await.unwrap();
-    assert_eq!(engine.unseal(run, &call).await.unwrap().unwrap(), canary.as_bytes());
+    engine.write().seal(run, &call, canary.as_bytes()).await.unwrap();
+    assert_eq!(engine.write().unseal(run, &call).await.unwrap().unwrap(), canary.as_bytes());
     let (mut folders, mut files) = (vec![data.path().to_owned()], 0);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -308,7 +308,7 @@ async fn an_original_stands_nowhere_in_the_data_folder_in_the_clear() {
     house.running.stop().await;
     // The next process has the same key.
     let house = crate::admin::at_home_with(data.path(), recount_server::access::Access::default()).await;
-    let again = house.running.engine.unseal(run, &call).await.unwrap();
+    let again = house.running.engine.write().unseal(run, &call).await.unwrap();
     assert_eq!(again.unwrap(), canary.as_bytes());
     house.running.stop().await;
 }

@@ -70,8 +70,8 @@ async fn pages(house: &House, target: &str, cursor: &str) -> (Vec<String>, Vec<V
 async fn scrubbed(folder: &Path) -> Scrubbed {
     let store = Arc::new(SqliteStore::open(SqliteOptions::new(folder)).unwrap());
     let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await.unwrap();
-    let found = engine.scrub(|| std::future::ready(())).await.unwrap();
-    assert_eq!((&found, found.rounds), (&engine.scrubbed(), 1));
+    let found = engine.admin().scrub(|| std::future::ready(())).await.unwrap();
+    assert_eq!((&found, found.rounds), (&engine.admin().scrubbed(), 1));
     store.close().await.unwrap();
     found
 }

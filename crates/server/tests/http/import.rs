@@ -43,7 +43,7 @@ async fn import(house: &House, lines: &str) -> Reply {
 }
 
 async fn check_nothing_came(house: &House, about: &str) {
-    assert_eq!(house.running.engine.last_position().await.unwrap(), 0, "{about}");
+    assert_eq!(house.running.engine.read().last_position().await.unwrap(), 0, "{about}");
     assert_eq!(house.get("/v1/runs").await.json()["data"], serde_json::json!([]), "{about}");
 }
 

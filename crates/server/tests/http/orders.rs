@@ -33,7 +33,7 @@ fn leave(desk: &Desk) -> Vec<Draft> {
     let (id, call) = (desk.mint("appr_"), desk.mint("call_"));
     let mut asked = approval::Requested::new(id.clone(), call, "shell_exec".into(), ASKS.into());
     asked.preview = Some(ASKS.to_owned());
-    asked.allowance_digest = Some(desk.engine().allowance_digest(&["shell_exec", ASKS]));
+    asked.allowance_digest = Some(desk.write().allowance_digest(&["shell_exec", ASKS]));
     let waits_for = vec![WaitsFor { kind: WaitKind::Approval, id }];
     vec![
         Payload::ApprovalRequested(Box::new(asked)).into(),
@@ -169,14 +169,14 @@ fn conversation(asked: &str) -> Vec<Draft> {
 
 /// Has somebody do our own runs.
 pub(crate) async fn employ(house: &House) {
-    house.running.engine.employ(Arc::new(Worker), 8).await.expect("nobody was employed before");
+    house.running.engine.work().employ(Arc::new(Worker), 8).await.expect("nobody was employed before");
 }
 
 /// A server with somebody who does our own runs.
 pub(crate) async fn house() -> House {
     let house = House::memory().await;
     employ(&house).await;
-    house.running.engine.introduce(Arc::new(Profiles::new([agent()])));
+    house.running.engine.catalogue().introduce(Arc::new(Profiles::new([agent()])));
     house
 }
 
@@ -276,7 +276,8 @@ async fn a_message_in_a_session_of_an_application_goes_on_as_that_set_it_up() {
         options: [("language".to_owned(), "Dutch".to_owned())].into(),
         ..Setup::default()
     };
-    let session = house.running.engine.create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
+    let session =
+        house.running.engine.write().create_setup(NewSetup { setup, ..NewSetup::default() }, None).await;
     let target = format!("/v1/sessions/{}/messages", session.unwrap().id);
     let first = made(&house, &target, r#"{"text":"hello"}"#).await;
     until_end(&house, &text(&first["id"])).await;
@@ -301,7 +302,7 @@ async fn made(house: &House, target: &str, body: &str) -> Value {
 /// Reads a run until its end, and gives its events.
 async fn until_end(house: &House, run: &str) -> Vec<Value> {
     let id = run.parse().expect("an id");
-    let mut following = house.running.engine.follow_run(id, None).await.expect("it is there");
+    let mut following = house.running.engine.read().follow_run(id, None).await.expect("it is there");
     while !matches!(following.next().await.expect("it can be read"), Delivery::Closed) {}
     let envelopes = house.envelopes(&format!("/v1/runs/{run}/events")).await;
     envelopes.iter().map(|envelope| serde_json::from_str(envelope).expect("an envelope")).collect()
@@ -495,7 +496,7 @@ async fn who_may_make_them_and_who_does_them() {
     let session = text(&made(&house, "/v1/sessions", "{}").await["id"]);
     let target = format!("/v1/sessions/{session}/messages");
     check_problem(&house.post(&target, r#"{"text":"hello"}"#).await, Code::KindUnavailable, &target);
-    house.running.engine.employ(Arc::new(Worker), 1).await.unwrap();
+    house.running.engine.work().employ(Arc::new(Worker), 1).await.unwrap();
     let ingest = make_token(&house, None, r#"{"name":"in","scopes":["ingest","read"]}"#).await;
     let bearer = format!("Bearer {ingest}");
     let headers = [("authorization", bearer.as_str())];

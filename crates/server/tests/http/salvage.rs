@@ -64,9 +64,9 @@ fn copy(from: &Path, to: &Path) {
 async fn own_run(engine: &Engine, bytes: &str) -> (RunId, String) {
     let new =
         NewRun { queued: Queued::new(RunKind::AgentLoop), task: None, session: None, resumed_from: None };
-    let (run, _) = engine.create_run(new).await.unwrap();
+    let (run, _) = engine.write().create_run(new).await.unwrap();
     let started = vec![door::draft("run.started", "{}").unwrap()];
-    engine.submit(run, Command::Progress { drafts: started }).await.unwrap();
+    engine.write().submit(run, Command::Progress { drafts: started }).await.unwrap();
     let keep = Keep {
         kind: "command_output".into(),
         mime: "text/plain".into(),
@@ -77,8 +77,8 @@ async fn own_run(engine: &Engine, bytes: &str) -> (RunId, String) {
         call: None,
         target: None,
     };
-    let kept = engine.keep(run, keep).await.unwrap();
-    engine.submit(run, Command::Progress { drafts: vec![kept.created] }).await.unwrap();
+    let kept = engine.write().keep(run, keep).await.unwrap();
+    engine.write().submit(run, Command::Progress { drafts: vec![kept.created] }).await.unwrap();
     (run, kept.id.to_string())
 }
 

@@ -135,9 +135,9 @@ impl House {
                 self.trace.wrong(Check::Erased, format_args!("{run} has left events behind"));
             }
             let answers = [
-                engine.read_run(*run, None, 1).await.map(drop),
-                engine.follow_run(*run, None).await.map(drop),
-                engine.digest(*run).await.map(drop),
+                engine.read().read_run(*run, None, 1).await.map(drop),
+                engine.read().follow_run(*run, None).await.map(drop),
+                engine.read().digest(*run).await.map(drop),
             ];
             for answer in answers {
                 if !answer.as_ref().is_err_and(|error| error.code() == Code::RunErased) {
@@ -148,7 +148,7 @@ impl House {
         let deletions = self.book().deletions.clone();
         let task_of = self.book().task_of.clone();
         for (task, acknowledged) in deletions {
-            let is_there = engine.task(task).await.is_ok_and(|row| row.is_some());
+            let is_there = engine.catalogue().task(task).await.is_ok_and(|row| row.is_some());
             if acknowledged && is_there {
                 self.trace.wrong(Check::Erased, format_args!("{task} was deleted and is there"));
             }

@@ -37,7 +37,7 @@ struct Operator {
 impl Operator {
     async fn answer_approval(&self) {
         let query = ListQuery { limit: 5, status: Some("pending".into()), ..ListQuery::default() };
-        let ask = |engine: Engine| async move { engine.list_approvals(&query).await };
+        let ask = |engine: Engine| async move { engine.read().list_approvals(&query).await };
         let Ok(listed) = self.house.call("list_approvals", ask).await else { return };
         let Some(row) = self.dice.pick(&listed.items) else { return };
         let Ok(run) = row.run_id.parse() else { return };
@@ -113,7 +113,7 @@ impl Operator {
         let query = ListQuery { limit: 5, status: Some("pending".into()), ..ListQuery::default() };
         let by = self.name.clone();
         let (id, run, command) = if self.dice.permille(600) {
-            let ask = |engine: Engine| async move { engine.list_clarifications(&query).await };
+            let ask = |engine: Engine| async move { engine.read().list_clarifications(&query).await };
             let Ok(listed) = self.house.call("list_clarifications", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
             let response = Json::of(&self.name).expect("a name is JSON");
@@ -122,7 +122,7 @@ impl Operator {
                 Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None };
             (row.id.clone(), row.run_id.clone(), command)
         } else {
-            let ask = |engine: Engine| async move { engine.list_handoffs(&query).await };
+            let ask = |engine: Engine| async move { engine.read().list_handoffs(&query).await };
             let Ok(listed) = self.house.call("list_handoffs", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
             let handoff_id = teller::id(&row.id);
@@ -171,7 +171,7 @@ impl Operator {
     async fn prune(&self) {
         let Some(run) = self.some_run() else { return };
         let before = self.dice.permille(500).then(|| self.dice.below(30));
-        let ask = |engine: Engine| async move { engine.prune(run, before, "operator").await };
+        let ask = |engine: Engine| async move { engine.admin().prune(run, before, "operator").await };
         match self.house.call("prune", ask).await {
             Ok(pruned) => self.pruned(run, pruned),
             Err(Trouble::Failed | Trouble::Lost) => {}
@@ -207,7 +207,7 @@ impl Operator {
             1 => policy.max_events = Some(self.dice.below(500)),
             _ => policy.max_bytes = Some(self.dice.below(100_000)),
         }
-        let ask = |engine: Engine| async move { engine.sweep(&policy).await };
+        let ask = |engine: Engine| async move { engine.admin().sweep(&policy).await };
         match self.house.call("sweep", ask).await {
             Ok(swept) => {
                 self.house.trace.say(format_args!("{} swept {} runs", self.name, swept.runs));
@@ -225,7 +225,7 @@ impl Operator {
         let Some(run) = self.some_run().filter(|run| self.house.book().held.insert(*run)) else { return };
         self.house.book().ever_pinned.insert(run);
         let by = self.name.clone();
-        let ask = |engine: Engine| async move { engine.pin(run, &by).await };
+        let ask = |engine: Engine| async move { engine.admin().pin(run, &by).await };
         match self.house.call("pin", ask).await {
             Ok(_) => {}
             Err(Trouble::Failed | Trouble::Lost) => return,
@@ -244,7 +244,7 @@ impl Operator {
             self.house.trace.wrong(Check::Gaps, format_args!("{run} was pruned while it was pinned"));
         }
         for _ in 0..5 {
-            let ask = |engine: Engine| async move { engine.unpin(run).await };
+            let ask = |engine: Engine| async move { engine.admin().unpin(run).await };
             match self.house.call("unpin", ask).await {
                 Ok(()) => drop(self.house.book().held.remove(&run)),
                 Err(Trouble::Failed | Trouble::Lost) => {
@@ -263,7 +263,7 @@ impl Operator {
         // Who is not answered asks again, or leaves it to the next life.
         for _ in 0..1 + self.dice.below(3) {
             let by = self.name.clone();
-            let ask = |engine: Engine| async move { engine.delete_task(task, &by).await };
+            let ask = |engine: Engine| async move { engine.admin().delete_task(task, &by).await };
             match self.house.call("delete_task", ask).await {
                 Ok(runs) => {
                     self.house.trace.say(format_args!("{} deleted {task}, {runs} runs", self.name));
@@ -290,7 +290,7 @@ impl Operator {
 
     /// The sequence of the first event that came of it.
     async fn submit(&self, run: RunId, command: Command) -> Result<Option<u64>, Trouble> {
-        let ask = |engine: Engine| async move { engine.submit(run, command).await };
+        let ask = |engine: Engine| async move { engine.write().submit(run, command).await };
         let receipt = self.house.call("submit", ask).await?;
         self.house.trace.count(|counts| counts.answers += 1);
         if let Some(receipt) = receipt {

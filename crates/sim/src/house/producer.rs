@@ -51,7 +51,7 @@ impl Known {
     async fn catch_up(&mut self, house: &House) -> Result<(), Trouble> {
         loop {
             let (run, after) = (self.run, self.next.checked_sub(1));
-            let ask = |engine: Engine| async move { engine.read_run(run, after, 50).await };
+            let ask = |engine: Engine| async move { engine.read().read_run(run, after, 50).await };
             let (page, more) = match house.call("read_run", ask).await {
                 Err(Trouble::Rejected(rejection)) if !house.is_gone(run, &rejection) => {
                     house.trace.wrong(Check::Readers, format_args!("{run} may not be read: {rejection}"));
@@ -120,7 +120,8 @@ impl Producer {
             let task = self.task;
             let queued = Queued::new(kind);
             let begun = if task.is_none() && self.dice.permille(300) {
-                let ask = |engine: Engine| async move { engine.create_task(None, Some(queued)).await };
+                let ask =
+                    |engine: Engine| async move { engine.write().create_task(None, Some(queued)).await };
                 self.house.call("create_task", ask).await.map(|(row, run)| {
                     self.task = row.id.parse().ok();
                     self.house.book().tasks.extend(self.task);
@@ -129,7 +130,7 @@ impl Producer {
                 })
             } else {
                 let new = NewRun { queued, task, session: None, resumed_from: None };
-                let ask = |engine: Engine| async move { engine.create_run(new).await };
+                let ask = |engine: Engine| async move { engine.write().create_run(new).await };
                 self.house.call("create_run", ask).await.map(|(run, receipt)| {
                     self.belongs(Some(run), task);
                     self.house.acknowledge(run, receipt, &[]);
@@ -225,7 +226,7 @@ impl Producer {
 
     async fn send(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Trouble> {
         self.house
-            .call("ingest", |engine: Engine| async move { engine.ingest(run, triple, drafts).await })
+            .call("ingest", |engine: Engine| async move { engine.write().ingest(run, triple, drafts).await })
             .await
     }
 
@@ -272,7 +273,7 @@ impl Producer {
             return;
         }
         let command = Command::Progress { drafts };
-        let ask = |engine: Engine| async move { engine.submit(run, command).await };
+        let ask = |engine: Engine| async move { engine.write().submit(run, command).await };
         match self.house.call("submit", ask).await {
             Ok(Some(receipt)) => self.house.acknowledge(run, receipt, &[]),
             Ok(None) => {}

@@ -99,8 +99,8 @@ impl Reader {
         let tail = self.tail();
         let ask = |engine: Engine| async move {
             match target {
-                Target::Run(run) => engine.follow_run(run, after).await,
-                Target::Feed => engine.follow_feed(after).await,
+                Target::Run(run) => engine.read().follow_run(run, after).await,
+                Target::Feed => engine.read().follow_feed(after).await,
             }
         };
         let (_, lost) = self.house.up().await;
@@ -263,8 +263,8 @@ impl Reader {
         let after = Some(1 << 50);
         let ask = |engine: Engine| async move {
             match target {
-                Target::Run(run) => engine.follow_run(run, after).await.map(drop),
-                Target::Feed => engine.follow_feed(after).await.map(drop),
+                Target::Run(run) => engine.read().follow_run(run, after).await.map(drop),
+                Target::Feed => engine.read().follow_feed(after).await.map(drop),
             }
         };
         let ahead = match self.house.call("follow", ask).await {

@@ -95,7 +95,7 @@ fn timeouts(house: &House, histories: &BTreeMap<RunId, Vec<Event>>) {
 }
 
 async fn catalogue(house: &House, engine: &recount_engine::Engine) {
-    let folded = match engine.fold_again().await {
+    let folded = match engine.admin().fold_again().await {
         Ok(folded) => folded,
         Err(error) => {
             house.trace.wrong(Check::Catalogue, format_args!("cannot be folded: {error}"));
@@ -130,7 +130,7 @@ async fn chain(house: &House, engine: &recount_engine::Engine, run: RunId) {
     let Some(tail) = house.tail_of(run) else { return };
     let start = if tail.first_sequence == 0 { ChainValue::start(&run.to_string()) } else { tail.start };
     let head = stored.iter().fold(start, |head, (.., bytes)| head.then(bytes));
-    match engine.digest(run).await {
+    match engine.read().digest(run).await {
         Ok(digest) if digest.events == tail.next_sequence && digest.head == head.to_string() => {
             house.trace.say(format_args!("{run} is {} events, {}", digest.events, digest.head));
         }
@@ -173,7 +173,7 @@ async fn newcomer(house: &House, engine: &recount_engine::Engine) {
     let mut got = 0;
     loop {
         let bound = recount_engine::limits::PAGE_EVENTS;
-        match engine.read_feed(after, bound).await {
+        match engine.read().read_feed(after, bound).await {
             Ok((page, more)) => {
                 if page.len() > bound {
                     house.trace.wrong(Check::Bounds, format_args!("a page has {} events", page.len()));

@@ -9,5 +9,4 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/cli/src", &["exit", "output"]),
     ("crates/cli/src/command", &["apply", "run"]),
     ("crates/cli/src/render", &["account", "sentence"]),
-    ("crates/engine/src", &["catalogue", "engine", "read", "work", "write"]),
 ];

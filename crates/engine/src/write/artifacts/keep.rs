@@ -1,17 +1,13 @@
 //! Keeping the bytes of a run: masked, cut to their bound, counted, put where they are found by their hash.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 use recount_event::family::artifact::{Created, Referenced};
-use recount_event::{Code, Draft, ForeignId, Payload, RunId};
-use recount_log::RowRange;
+use recount_event::{Draft, ForeignId, Payload, RunId};
 use recount_redact::Redactor;
 
-use crate::catalogue::artifact_rows::{HASH_PREFIX, Indexed, blob_of};
-use crate::catalogue::table::read_row;
-use crate::ground::rows;
-use crate::{Engine, Error, RunRow, limits};
+use crate::catalogue::artifact_rows::{HASH_PREFIX, blob_of};
+use crate::write::handle::WriteHandle;
+use crate::{Error, limits};
 
 /// What the ids of artifacts begin with that we make.
 pub(crate) const ID_PREFIX: &str = "art_";
@@ -56,20 +52,22 @@ pub struct Kept {
     pub truncated: bool,
 }
 
-impl Engine {
+impl WriteHandle {
     /// Keeps bytes for a run. They are durable when this answers; that they are there, whoever asked reports with
     /// the event in the answer. What nobody reports is taken away again, at the latest by the next start.
     pub async fn keep(&self, run: RunId, thing: Keep) -> Result<Kept, Error> {
-        let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
+        let Some(row) = self.catalogue().run(run).await? else {
+            return Err(self.catalogue().missing_run(run).await);
+        };
         let came = thing.bytes.len() as u64;
-        let redaction = self.tools.redaction_of(run).await?;
+        let redaction = self.room.redaction_of(run).await?;
         let (bytes, masked) = kept_bytes(&redaction.redactor, &thing.mime, &thing.bytes);
         let original = thing.original_size_bytes.unwrap_or(came).max(came);
         let truncated = original > bytes.len() as u64;
-        self.tools.quotas.take(self, &row, bytes.len() as u64).await?;
+        self.room.quotas.take(self.ground().store(), &row, bytes.len() as u64).await?;
         let size_bytes = bytes.len() as u64;
-        let hash = self.tools.blobs.put(bytes, Some(run)).await?;
-        let id = ForeignId::minted(ID_PREFIX, self.mint(self.stamp()));
+        let hash = self.room.blobs.put(bytes, Some(run)).await?;
+        let id = ForeignId::minted(ID_PREFIX, self.ground().mint(self.ground().stamp()));
         let mut created = Created::new(id.clone(), thing.kind);
         created.size_bytes = Some(size_bytes);
         created.summary = thing.summary;
@@ -95,25 +93,27 @@ impl Engine {
     /// Makes what is called so a thing of a run: what was sent in becomes an artifact of it, what another run made
     /// is referred to. The event in the answer says so, and is to be reported.
     pub async fn attach(&self, run: RunId, id: &ForeignId) -> Result<Kept, Error> {
-        let Some(row) = self.run(run).await? else { return Err(self.missing_run(run).await) };
+        let Some(row) = self.catalogue().run(run).await? else {
+            return Err(self.catalogue().missing_run(run).await);
+        };
         let kept = |created: Payload| Kept {
             id: id.clone(),
             created: created.into(),
             masked: false,
             truncated: false,
         };
-        if let Some(upload) = self.uploaded(id).await? {
-            self.tools.quotas.take(self, &row, upload.size_bytes).await?;
+        if let Some(upload) = self.catalogue().uploaded(id).await? {
+            self.room.quotas.take(self.ground().store(), &row, upload.size_bytes).await?;
             if let Some(hash) = blob_of(&upload.hash) {
-                self.tools.blobs.hold(hash, run);
+                self.room.blobs.hold(hash, run);
             }
             // It may have been forgotten before it was held.
-            if self.uploaded(id).await?.is_some() {
+            if self.catalogue().uploaded(id).await?.is_some() {
                 return Ok(kept(Payload::ArtifactCreated(Box::new(upload.created(id.clone())))));
             }
         }
-        if self.artifacts_called(id).await?.is_empty() {
-            return Err(self.missing_artifact(id).await);
+        if self.read().artifacts_called(id).await?.is_empty() {
+            return Err(self.read().missing_artifact(id).await);
         }
         let referenced = Referenced::new(id.clone(), "attached".into());
         Ok(kept(Payload::ArtifactReferenced(Box::new(referenced))))
@@ -151,67 +151,6 @@ fn is_text(mime: &str, bytes: &[u8]) -> bool {
         || ["json", "xml", "yaml", "javascript"].iter().any(|end| mime.ends_with(end));
     let is_media = ["image/", "audio/", "video/", "font/"].iter().any(|of| mime.starts_with(of));
     says_so || !is_media && !bytes.iter().take(limits::ARTIFACT_SNIFFED_BYTES).any(|byte| *byte == 0)
-}
-
-/// How much each task, or each run without one, keeps.
-#[derive(Default)]
-pub(crate) struct Quotas(tokio::sync::Mutex<HashMap<String, (u64, usize)>>);
-
-impl Quotas {
-    /// Takes its share of what the task of a run may keep, or refuses.
-    async fn take(&self, engine: &Engine, run: &RunRow, bytes: u64) -> Result<(), Error> {
-        let owner = run.task_id.as_ref().unwrap_or(&run.id);
-        let space = if run.task_id.is_some() { rows::TASK_ARTIFACTS } else { rows::RUN_ARTIFACTS };
-        let mut kept = self.0.lock().await;
-        if kept.len() >= limits::QUOTAS_REMEMBERED_MAX && !kept.contains_key(owner) {
-            kept.clear();
-        }
-        let (sum, count) = match kept.get(owner) {
-            Some(known) => *known,
-            None => engine.kept_by(space, owner).await?,
-        };
-        let (most, count_most) = (limits::TASK_ARTIFACT_BYTES_MAX, limits::TASK_ARTIFACTS_MAX);
-        if sum.saturating_add(bytes) > most || count >= count_most {
-            kept.insert(owner.clone(), (sum, count));
-            let message = format!(
-                "{owner} keeps {sum} bytes in {count} artifacts and would keep {bytes} more; it may keep {most} \
-                 (TASK_ARTIFACT_BYTES_MAX) in {count_most} (TASK_ARTIFACTS_MAX)"
-            );
-            return Err(Error::rejected(Code::LimitReached, message));
-        }
-        kept.insert(owner.clone(), (sum + bytes, count + 1));
-        Ok(())
-    }
-
-    /// Less is kept than was thought: it is counted again when it matters.
-    pub(crate) async fn forget(&self, owner: &str) {
-        self.0.lock().await.remove(owner);
-    }
-}
-
-impl Engine {
-    /// How many bytes, and in how many artifacts; not counted beyond what may be.
-    async fn kept_by(&self, space: &str, owner: &str) -> Result<(u64, usize), Error> {
-        let (mut sum, mut count, mut after) = (0_u64, 0, None);
-        while count < limits::TASK_ARTIFACTS_MAX {
-            let range = RowRange {
-                space: space.into(),
-                prefix: rows::within(owner).into(),
-                after: after.take(),
-                backwards: false,
-                limit: limits::PAGE_EVENTS,
-            };
-            let page = self.store().rows(range).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.key.clone());
-            for row in &page {
-                let Indexed(_, bytes) = read_row(space, &row.key, &row.value)?;
-                sum = sum.saturating_add(bytes);
-                count += 1;
-            }
-        }
-        Ok((sum, count))
-    }
 }
 
 #[cfg(test)]

@@ -4,17 +4,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_event::family::artifact::Created;
-use recount_event::family::run::Driver;
-use recount_event::{Code, Event, ForeignId, Payload, time};
-use recount_log::{Append, Guard, RowPut, RowRange, Store};
+use recount_event::{Code, ForeignId, time};
+use recount_log::{Append, Guard, RowRange};
 
 use crate::catalogue::artifact_rows::{HASH_PREFIX, Indexed, blob_of, blob_uses};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
-use crate::write::artifacts::blobs::Blobs;
+use crate::write::artifact_uses::was_here;
 use crate::write::artifacts::keep::{ID_PREFIX, kept_bytes};
-use crate::{Engine, Error, UploadRow, limits};
+use crate::write::handle::WriteHandle;
+use crate::{Error, UploadRow, limits};
 
 /// Something that is sent in.
 #[derive(Debug, Clone)]
@@ -28,51 +27,7 @@ pub struct Upload {
     pub by: String,
 }
 
-/// What goes with an event that makes an artifact of a run.
-///
-/// A run of our own makes one of what was sent in: that does not wait for a run any more, and whoever uses it from then on
-/// refers to the artifact. A run that is driven from outside names whatever bytes it likes: where they are here, it is
-/// noted that they were, so that they are known to be lost when they are gone.
-pub(crate) async fn used(
-    store: &dyn Store,
-    blobs: &Blobs,
-    driver: Driver,
-    event: &Event,
-) -> Result<Vec<RowPut>, Error> {
-    let Payload::ArtifactCreated(created) = event.payload() else { return Ok(Vec::new()) };
-    match driver {
-        Driver::Own => waits_no_more(store, created).await,
-        Driver::External => {
-            let Some(hash) = created.hash.as_deref().and_then(blob_of) else { return Ok(Vec::new()) };
-            let is_here = blobs.hold_if_here(hash, event.run_id).await?;
-            Ok(is_here.then(|| was_here(format!("{hash}/{}", event.event_id))).into_iter().collect())
-        }
-    }
-}
-
-/// Notes that the bytes of an artifact were here. The key is the one of its row in [`rows::BLOB_USES`].
-fn was_here(key: impl Into<Arc<str>>) -> RowPut {
-    rows::put(rows::BLOBS_KEPT, key, Guard::Any, &())
-}
-
-async fn waits_no_more(store: &dyn Store, created: &Created) -> Result<Vec<RowPut>, Error> {
-    // What a call brought was never sent in.
-    if created.tool_call_id.is_some() {
-        return Ok(Vec::new());
-    }
-    let key = rows::tenant_key(&created.artifact_id);
-    let Some(row) = store.row(rows::UPLOADS, &key).await? else { return Ok(Vec::new()) };
-    let upload: UploadRow = read_row(rows::UPLOADS, &row.key, &row.value)?;
-    let mut gone = vec![
-        rows::delete(rows::UPLOADS, key),
-        rows::delete(rows::UPLOADS_DUE, rows::due_key(upload.until_ms, &upload.id)),
-    ];
-    let blob = blob_of(&upload.hash);
-    gone.extend(blob.map(|hash| rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{}", upload.id))));
-    Ok(gone)
-}
-
-impl Engine {
+impl WriteHandle {
     /// Keeps what is sent in until a run uses it, or its time is over. Durable when answered.
     pub async fn upload(&self, upload: Upload) -> Result<UploadRow, Error> {
         let came = upload.bytes.len();
@@ -84,11 +39,11 @@ impl Engine {
         self.may_upload(came as u64).await?;
         let (bytes, _) = kept_bytes(self.redactor(), &upload.mime, &upload.bytes);
         let size_bytes = bytes.len() as u64;
-        let hash = self.tools.blobs.put(bytes, None).await?;
-        let stamp = self.stamp();
+        let hash = self.room.blobs.put(bytes, None).await?;
+        let stamp = self.ground().stamp();
         let life = u64::try_from(limits::UPLOAD_LIFE.as_millis()).unwrap_or(u64::MAX);
         let row = UploadRow {
-            id: ForeignId::minted(ID_PREFIX, self.mint(stamp)).to_string(),
+            id: ForeignId::minted(ID_PREFIX, self.ground().mint(stamp)).to_string(),
             kind: upload.kind,
             mime: upload.mime,
             name: upload.name.map(|name| self.redactor().text(&name).into_owned()),
@@ -104,8 +59,8 @@ impl Engine {
             rows::put(rows::UPLOADS_DUE, due, Guard::Absent, &Indexed(row.id.clone(), size_bytes)),
             rows::put(rows::UPLOAD_BLOBS, format!("{hash}/{}", row.id), Guard::Absent, &()),
         ];
-        let appended = self.store().append(Append { rows: puts, ..Append::default() }).await;
-        self.tools.blobs.named(None, [hash]);
+        let appended = self.ground().store().append(Append { rows: puts, ..Append::default() }).await;
+        self.room.blobs.named(None, [hash]);
         appended?;
         Ok(row)
     }
@@ -132,7 +87,8 @@ impl Engine {
 
     /// The keys of the artifacts that have these bytes, of at most so many as may have one id.
     async fn uses(&self, hash: &str) -> Result<Vec<Arc<str>>, Error> {
-        let uses = blob_uses(self.store(), rows::BLOB_USES, hash, limits::ARTIFACT_NAMESAKES_MAX).await?;
+        let uses =
+            blob_uses(self.ground().store(), rows::BLOB_USES, hash, limits::ARTIFACT_NAMESAKES_MAX).await?;
         Ok(uses.into_iter().map(|row| row.key).collect())
     }
 
@@ -144,12 +100,12 @@ impl Engine {
             backwards: false,
             limit,
         };
-        Ok(self.store().rows(range).await?)
+        Ok(self.ground().store().rows(range).await?)
     }
 
     /// Forgets some of what nobody used in time, and answers whether there may be more.
     pub(crate) async fn forget_uploads(&self) -> Result<bool, Error> {
-        let now = rows::due_key(self.world().clock.now_ms(), "");
+        let now = rows::due_key(self.ground().world.clock.now_ms(), "");
         let page = self.uploads_due(limits::UPLOADS_FORGOTTEN_AT_A_TIME).await?;
         let may_be_more = page.len() == limits::UPLOADS_FORGOTTEN_AT_A_TIME;
         let (mut gone, mut hashes) = (Vec::new(), Vec::new());
@@ -157,7 +113,7 @@ impl Engine {
         for row in due {
             let Indexed(id, _) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
             let key = rows::tenant_key(&id);
-            if let Some(upload) = self.row::<UploadRow>(rows::UPLOADS, &key).await?
+            if let Some(upload) = self.catalogue().row::<UploadRow>(rows::UPLOADS, &key).await?
                 && let Some(hash) = blob_of(&upload.hash)
             {
                 gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
@@ -172,8 +128,8 @@ impl Engine {
         if gone.is_empty() {
             return Ok(false);
         }
-        self.store().append(Append { rows: gone, ..Append::default() }).await?;
-        self.tools.blobs.release(hashes).await?;
+        self.ground().store().append(Append { rows: gone, ..Append::default() }).await?;
+        self.room.blobs.release(hashes).await?;
         Ok(may_be_more)
     }
 }

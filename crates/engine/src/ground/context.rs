@@ -1,0 +1,43 @@
+//! What every room works with: the store, the world, the counters, and the source of new ids. It must not know what is
+//! stored. Look at [`Ground`].
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recount_event::{Minter, Stamp};
+use recount_log::Store;
+use recount_world::World;
+
+use crate::ground::counters::Counters;
+
+/// See the file's head. One for each engine.
+pub(crate) struct Ground {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) world: World,
+    pub(crate) counters: Arc<Counters>,
+    minter: Mutex<Minter>,
+}
+
+impl Ground {
+    pub(crate) fn new(store: Arc<dyn Store>, world: World, counters: Arc<Counters>) -> Arc<Self> {
+        Arc::new(Ground { store, world, counters, minter: Mutex::default() })
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { now_ms: self.world.clock.now_ms(), entropy: self.world.entropy.draw() }
+    }
+
+    /// What is minted from now on is later than this, although the clock may have been set back.
+    pub(crate) fn mint_after(&self, other: ulid::Ulid) {
+        // The ids right behind it may be taken, also by what was erased since: so it is one of the next millisecond.
+        let later = ulid::Ulid::from_parts(other.timestamp_ms() + 1, self.world.entropy.draw());
+        self.minter.lock().unwrap_or_else(PoisonError::into_inner).pass(later);
+    }
+
+    pub(crate) fn mint(&self, stamp: Stamp) -> ulid::Ulid {
+        self.minter.lock().unwrap_or_else(PoisonError::into_inner).mint(stamp)
+    }
+}
