@@ -62,7 +62,8 @@ Keys at a terminal:
   r         repeat the last, 3r three   a      type an answer, then Enter
   w         where am I                  1 ...  choose an answer, then Enter
   p         read the next prompt        c      cancel the run, after Enter
-  +, -      more or less detail         ?, q   help; quit";
+  +, -      more or less detail         e      ask for more time
+  ?         speak the keys              q      quit";
 
 impl Narrate {
     pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
@@ -72,7 +73,7 @@ impl Narrate {
         let voice = self.voice(common.json).await;
         let (mut listener, ends) = EventListener::new(&world, dial);
         let narrator = Narrator::new(level, self.all);
-        let mut stage = Stage::new(world, narrator, voice, ends, common.client()?, !self.all)?;
+        let mut stage = Stage::new(world, narrator, voice, ends, !self.all)?;
         let outcome = tokio::select! {
             biased;
             outcome = stage.run() => outcome,
