@@ -16,6 +16,7 @@ mod demo;
 mod digest;
 mod doctor;
 mod export;
+mod extend;
 mod handoff;
 mod import;
 mod ls;
@@ -133,6 +134,8 @@ enum Verb {
     Approve(approve::Approve),
     /// Reject what a run asks permission for
     Deny(approve::Deny),
+    /// Move the deadline of an approval, question or handoff
+    Extend(extend::Extend),
     /// List and revoke allowances: calls that need no further approval
     Policy(policy::Policy),
     /// List the questions of runs, and answer one
@@ -262,6 +265,7 @@ fn dispatch(common: Common, verb: Verb, matches: &ArgMatches) -> Result<(), Fail
             Verb::Delete(delete) => delete.run(asking).await,
             Verb::Approve(approve) => approve.run(asking).await,
             Verb::Deny(deny) => deny.run(asking).await,
+            Verb::Extend(extend) => extend.run(asking).await,
             Verb::Policy(policy) => policy.run(asking).await,
             Verb::Answer(answer) => answer.run(asking).await,
             Verb::Handoff(handoff) => handoff.run(asking).await,

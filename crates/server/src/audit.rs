@@ -46,6 +46,8 @@ pub(crate) enum What {
     AccessRefused,
     /// A request that took something away, or changed how long something is kept.
     Removed,
+    /// A listener tried to answer a prompt, to extend one, or to cancel a run.
+    ReplyReceived,
 }
 
 impl What {
@@ -57,6 +59,7 @@ impl What {
             What::TokenRevoked => "ext.recount.token_revoked",
             What::AccessRefused => "ext.recount.access_refused",
             What::Removed => "ext.recount.removed",
+            What::ReplyReceived => "ext.recount.reply_received",
         }
     }
 }

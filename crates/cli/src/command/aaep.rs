@@ -1,9 +1,10 @@
-//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make. None
-//! asks our own server; one file a verb.
+//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make, and the
+//! events of our own server for programs that start their producer. One file a verb.
 
 mod capture;
 mod conformance;
 mod replay;
+mod stdio;
 mod validate;
 mod visualize;
 
@@ -25,6 +26,8 @@ enum Verb {
     Capture(Box<capture::Capture>),
     /// Say a recording again, to subscribers
     Replay(replay::Again),
+    /// Serve the server's events as JSON-RPC on standard input and output
+    Stdio(stdio::Stdio),
     /// Check files of events against the rules of the protocol
     Validate(validate::Validate),
     /// Draw or tell what happened in a recorded session, with every broken rule pointed at
@@ -73,6 +76,7 @@ impl Aaep {
         match self.verb {
             Verb::Capture(capture) => capture.run(&common, token_is_typed),
             Verb::Replay(replay) => replay.run(common.json),
+            Verb::Stdio(stdio) => stdio.run(&common, token_is_typed),
             Verb::Validate(validate) => validate.run(common.json),
             Verb::Visualize(visualize) => visualize.run(common.json),
             Verb::Conformance(conformance) => conformance.run(&common, token_is_typed),
