@@ -10,7 +10,8 @@ use recount_aaep_kit::scripted::{Behaviour, Scripted};
 use recount_client::Client;
 
 use self::dispatcher::Dispatcher;
-use crate::server::{Answer, PATIENCE, Server, recount};
+use crate::runs::Scene;
+use crate::server::{Answer, Following, PATIENCE, Server, recount};
 use crate::story;
 use crate::terminal::Terminal;
 
@@ -123,6 +124,39 @@ async fn prompts_are_answered_without_speech_too() {
     })
     .await;
     producer.scripted.stop().await;
+}
+
+/// Everything is asked about.
+const ASK: &str = "[[rules]]\nid = \"tests\"\ntool = \"*\"\naction = \"ask\"\n";
+
+#[test]
+fn a_run_of_a_server_is_heard_approved_and_cancelled_by_keyboard() {
+    let scene = Scene::under(ASK);
+    let server = scene.server();
+    let dispatcher = Dispatcher::start("writer", "0");
+    let (url, address) = (server.url(), dispatcher.address());
+    let arguments = ["--url", &url, "narrate", "--all"];
+    let mut terminal = Terminal::start(&scene.work(), &arguments, &[("SPEECHD_ADDRESS", &address)]);
+    dispatcher.wait_for("Connected. Press question mark for the keys.");
+    let following = Following::of(&mut scene.run(&server, &["clear up"]));
+    dispatcher.wait_for("rm -r old");
+    dispatcher.wait_for("Press y to approve, n to reject.");
+    // Whether it is grave is the policy's to say; Enter alone does nothing.
+    terminal.press("y\n");
+    dispatcher.wait_for("Approved.");
+    dispatcher.wait_for("That was it.");
+    let (told, status) = following.end();
+    assert!(status == 0 && told.contains("approved by"), "{status} {told}");
+
+    let following = Following::of(&mut scene.run(&server, &["slow"]));
+    dispatcher.wait_for("Run 2: ");
+    terminal.press("c");
+    dispatcher.wait_for("Cancel run 2?");
+    terminal.press("\n");
+    dispatcher.wait_for("Asked to cancel.");
+    assert_eq!(following.end().1, 6);
+    terminal.press("q");
+    assert_eq!(terminal.end().1, 0);
 }
 
 #[tokio::test]
