@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::limits;
 use crate::link::{Dial, Heard, Link, LinkError};
+use crate::narrate::Outgoing;
 
 /// What a listener reports.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub enum ListenerReport {
     },
     /// A message could not be sent, or was refused.
     NotSent {
-        message: Box<Message>,
+        outgoing: Outgoing,
         why: String,
     },
 }
@@ -52,7 +53,7 @@ pub struct EventListener {
     world: World,
     dial: Dial,
     reports: Sender<ListenerReport>,
-    messages: Receiver<Message>,
+    messages: Receiver<Outgoing>,
     link: Option<Link>,
     last_event_id: Option<String>,
     connections: u64,
@@ -62,7 +63,7 @@ pub struct EventListener {
 /// The caller's ends of a listener.
 pub struct ListenerEnds {
     pub reports: Receiver<ListenerReport>,
-    pub messages: Sender<Message>,
+    pub messages: Sender<Outgoing>,
 }
 
 /// Why a connection is over.
@@ -142,7 +143,7 @@ impl EventListener {
                 message = self.messages.recv() => {
                     let Some(message) = message else { return false };
                     let why = "there is no connection".to_owned();
-                    let report = ListenerReport::NotSent { message: Box::new(message), why };
+                    let report = ListenerReport::NotSent { outgoing: message, why };
                     if self.reports.send(report).await.is_err() {
                         return false;
                     }
@@ -210,7 +211,7 @@ impl EventListener {
                         Ok(sent) => format!("the producer answered with status {}", sent.status.unwrap_or_default()),
                         Err(why) => why.to_string(),
                     };
-                    let report = ListenerReport::NotSent { message: Box::new(message), why };
+                    let report = ListenerReport::NotSent { outgoing: message, why };
                     if self.reports.send(report).await.is_err() {
                         return stopped();
                     }

@@ -118,4 +118,4 @@ pub(super) fn type_character(text: &mut String, character: char) -> bool {
 /// What `?` speaks.
 pub(super) const HELP: &str = "Space or s: silence. r: repeat the last, 3 r the last three. w: where am I. \
     p: read the next prompt. y: approve or yes. n: reject or no. a: type an answer. A number and Enter: choose an \
-    answer. Plus and minus: more or less detail. c: cancel the run. q: quit.";
+    answer. Plus and minus: more or less detail. e: ask for more time. c: cancel the run. q: quit.";

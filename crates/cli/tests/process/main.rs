@@ -25,6 +25,7 @@ mod listening;
 mod logging;
 mod lost_log;
 mod moving;
+mod narrating;
 mod offline;
 mod prompts;
 mod readme;
