@@ -52,6 +52,12 @@ pub(super) struct Serve {
     /// Allow runs to use this folder and everything below it as a workspace; repeatable
     #[arg(long, value_name = "DIR")]
     allow_workspace: Vec<String>,
+    /// Serve the room /aaep/legacy/conformance, whose agent plays scripts, to conformance suites
+    #[arg(long)]
+    conformance_agent: bool,
+    /// Send the id of each session before it, as the public conformance suite needs
+    #[arg(long, requires = "conformance_agent")]
+    suite_compat: bool,
     /// Log level: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
@@ -87,6 +93,8 @@ impl Serve {
             sandbox: self.sandbox,
             policy: self.policy,
             workspaces: self.allow_workspace,
+            conformance_agent: self.conformance_agent,
+            suite_compat: self.suite_compat,
             ..recount_server::Options::default()
         }
     }

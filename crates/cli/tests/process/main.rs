@@ -28,6 +28,7 @@ mod moving;
 mod narrating;
 mod offline;
 mod prompts;
+mod public_suite;
 mod readme;
 mod refusals;
 mod replaying;
