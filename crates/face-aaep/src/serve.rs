@@ -15,7 +15,9 @@ use axum::Router;
 use axum::response::Response;
 use http::request::Parts;
 use recount_aaep::shaping::Counts;
-use recount_aaep_host::{Feed, Handshake, InUse, Item, Place, Policy, Problem, Producer, Reply, Sockets, Source, response};
+use recount_aaep_host::{
+    Feed, Handshake, InUse, Item, Place, Policy, Problem, Producer, Reply, Sockets, Source, response,
+};
 use recount_engine::{Caller, Engine, Visitor};
 use recount_world::{Kind, World};
 use serde_json::{Value, json};

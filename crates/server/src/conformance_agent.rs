@@ -60,10 +60,7 @@ impl RoomAgent for ConformanceAgent {
         let prompt_wait = prompt_wait(input);
         Box::pin(async move {
             // The input is nowhere in the run: suites put secrets into it.
-            let queued = Queued {
-                title: Some(script.begins.to_owned()),
-                ..Queued::new(RunKind::External)
-            };
+            let queued = Queued { title: Some(script.begins.to_owned()), ..Queued::new(RunKind::External) };
             let new = NewRun { queued, task: None, session: Some(self.session), resumed_from: None };
             let (run, _) = self.engine.write().create_run(new).await?;
             let player = Player::new(&self.engine, run, prompt_wait).await?;

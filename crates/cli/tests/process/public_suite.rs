@@ -17,7 +17,9 @@ use public_suite::SuiteRun;
 /// A server whose room `conformance` has an agent.
 fn producer(data: &Path, compat: bool) -> Server {
     let mut command = recount();
-    command.args(["serve", "--bind", "127.0.0.1:0", "--log", "warn", "--conformance-agent", "--data"]).arg(data);
+    command
+        .args(["serve", "--bind", "127.0.0.1:0", "--log", "warn", "--conformance-agent", "--data"])
+        .arg(data);
     if compat {
         command.arg("--suite-compat");
     }
@@ -90,7 +92,15 @@ fn guarded_producer(data: &Path) -> (Server, String) {
     let file = data.join("token.txt");
     std::fs::write(&file, Answer::of(&mut add).good().trim()).unwrap();
     let mut command = recount();
-    command.args(["serve", "--bind", "127.0.0.1:0", "--log", "warn", "--require-token", "--conformance-agent"]);
+    command.args([
+        "serve",
+        "--bind",
+        "127.0.0.1:0",
+        "--log",
+        "warn",
+        "--require-token",
+        "--conformance-agent",
+    ]);
     let server = Server::of(command.arg("--data").arg(data)).listening();
     (server, file.to_str().unwrap().to_owned())
 }
@@ -131,7 +141,13 @@ fn curl(arguments: &[&str]) -> String {
 /// Sends an input to the room's agent.
 fn ask(server: &Server, text: &str) {
     let body = serde_json::json!({ "kind": "user_input", "text": text }).to_string();
-    curl(&["--header", "content-type: application/json", "--data", &body, &format!("{}/messages", room(server))]);
+    curl(&[
+        "--header",
+        "content-type: application/json",
+        "--data",
+        &body,
+        &format!("{}/messages", room(server)),
+    ]);
 }
 
 /// Waits until the room has had a stream.
@@ -183,7 +199,8 @@ fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_reco
         std::thread::yield_now();
     }
     let url = format!("http://127.0.0.1:{port}");
-    let heard = Answer::of(recount().args(["aaep", "capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
+    let heard =
+        Answer::of(recount().args(["aaep", "capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
     player.kill().unwrap();
     player.wait().unwrap();
     let heard: Vec<Value> = heard.good().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -198,15 +215,24 @@ fn what_our_recorder_records_of_the_server_the_public_recorder_hears_from_our_pl
     let file = data.path().join("ours.jsonl");
     let name = file.to_str().unwrap();
     let mut recorder = recount();
-    let recorder = crate::server::Following::of(recorder.args(["aaep", "capture", &room(&server), "-o", name]).args(["--max-events", "8"]));
+    let recorder = crate::server::Following::of(
+        recorder.args(["aaep", "capture", &room(&server), "-o", name]).args(["--max-events", "8"]),
+    );
     is_read(&server);
     ask(&server, SLOW);
     assert_eq!(recorder.end().1, 0);
     let recorded = std::fs::read_to_string(&file).unwrap();
     let mut player = recount();
-    let player = crate::server::Following::of(
-        player.args(["--json", "aaep", "replay", name, "--port", "0", "--no-delay", "--stay"]),
-    );
+    let player = crate::server::Following::of(player.args([
+        "--json",
+        "aaep",
+        "replay",
+        name,
+        "--port",
+        "0",
+        "--no-delay",
+        "--stay",
+    ]));
     let url: Value = serde_json::from_str(&player.line()).unwrap();
     let again = data.path().join("theirs.jsonl");
     let recorder = std::process::Command::new(python::program("aaep-capture"))
@@ -215,6 +241,7 @@ fn what_our_recorder_records_of_the_server_the_public_recorder_hears_from_our_pl
         .output()
         .unwrap();
     assert!(recorder.status.success(), "{recorder:?}");
-    let values = |text: &str| -> Vec<Value> { text.lines().map(|line| serde_json::from_str(line).unwrap()).collect() };
+    let values =
+        |text: &str| -> Vec<Value> { text.lines().map(|line| serde_json::from_str(line).unwrap()).collect() };
     assert_eq!(values(&std::fs::read_to_string(&again).unwrap()), values(&recorded));
 }

@@ -34,7 +34,10 @@ pub(crate) fn for_old_clients(event: &Event) -> Bytes {
 
 /// The fields of each kind of reply; others are left out, so that a reply is not refused for them.
 const FIELDS: [(&str, &[&str]); 2] = [
-    ("confirmation.reply", &["reply_token", "decision", "decided_by", "decision_rationale", "modified_action"]),
+    (
+        "confirmation.reply",
+        &["reply_token", "decision", "decided_by", "decision_rationale", "modified_action"],
+    ),
     ("clarification.reply", &["reply_token", "response", "decided_by", "confidence"]),
 ];
 
@@ -84,13 +87,18 @@ mod tests {
 
     fn question() -> Draft<recount_aaep::wire::AwaitingClarification> {
         let token = ReplyToken::new("rpl_4f8a2e7d9c1b6a3f").unwrap();
-        build::clarification("Which city?", token, 60).choice("lagos", "Lagos in Nigeria").choice("oslo", "Oslo")
+        build::clarification("Which city?", token, 60)
+            .choice("lagos", "Lagos in Nigeria")
+            .choice("oslo", "Oslo")
     }
 
     #[test]
     fn output_is_spoken_and_choices_are_shown_as_texts() {
         let output = seen(build::output("Good morning.", 0, Boundary::Sentence).output_id("out_1"));
-        assert_eq!((&output["summary_normal"], &output["chunk"]), (&json!("Good morning."), &output["chunk"]));
+        assert_eq!(
+            (&output["summary_normal"], &output["chunk"]),
+            (&json!("Good morning."), &output["chunk"])
+        );
         let empty = seen(build::last_output("", 13).output_id("out_1"));
         assert_eq!(empty.get("summary_normal"), None);
         assert_eq!(seen(question())["options"], json!(["Lagos in Nigeria", "Oslo"]));
@@ -107,7 +115,8 @@ mod tests {
         ];
         let reply = |sent: Value| whole_reply(sent.as_object().unwrap(), &subscription, 1_000, &choices);
         for (sent, response) in [("Lagos in Nigeria", "lagos"), ("lagos", "lagos"), ("Lima", "Lima")] {
-            let sent = json!({ "type": "clarification.reply", "reply_token": "rpl_1", "response": sent, "more": 1 });
+            let sent =
+                json!({ "type": "clarification.reply", "reply_token": "rpl_1", "response": sent, "more": 1 });
             let Some(Message::ClarificationReply(reply)) = reply(sent) else { panic!("{response}") };
             assert_eq!(serde_json::to_value(&reply).unwrap()["response"], response);
             assert_eq!(reply.subscription_id, subscription);

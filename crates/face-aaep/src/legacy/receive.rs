@@ -41,9 +41,9 @@ pub(crate) async fn receive(from: RoomCaller<'_>, text: &str) -> Reply {
         (kind, _) if compat::is_reply(kind) => reply(&from, &sent),
         ("subscription.request", _) => handshake(&from, |offer, _| negotiate::answer_text(offer, text)),
         ("subscription.renegotiate", _) => match Message::parse(text) {
-            Ok(Message::SubscriptionRenegotiate(wish)) => handshake(&from, |offer, terms| {
-                negotiate::renegotiate(offer, terms, &wish.capabilities)
-            }),
+            Ok(Message::SubscriptionRenegotiate(wish)) => {
+                handshake(&from, |offer, terms| negotiate::renegotiate(offer, terms, &wish.capabilities))
+            }
             _ => Reply::Refused(Problem::Malformed),
         },
         ("subscription.close", _) => {

@@ -100,8 +100,9 @@ impl Rooms {
     pub(crate) fn enter(&self, key: RoomKey, reader: Arc<RoomReader>) -> Arc<Room> {
         let room = {
             let mut rooms = lock(&self.0.by_key);
-            let room =
-                rooms.entry(key).or_insert_with_key(|key| Arc::new(Room { key: key.clone(), state: Mutex::default() }));
+            let room = rooms
+                .entry(key)
+                .or_insert_with_key(|key| Arc::new(Room { key: key.clone(), state: Mutex::default() }));
             lock(&room.state).readers.push(reader.clone());
             room.clone()
         };

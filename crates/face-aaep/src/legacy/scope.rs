@@ -28,7 +28,8 @@ impl RoomScope {
         }
         if let Ok(task) = name.parse::<TaskId>() {
             let narrowing = Narrowing { tasks: [task].into(), ..Narrowing::default() };
-            return (own.is_none() || own.tasks.contains(&task)).then_some(RoomScope { run: None, narrowing });
+            return (own.is_none() || own.tasks.contains(&task))
+                .then_some(RoomScope { run: None, narrowing });
         }
         let of_agent = agent.filter(|(room, _)| *room == name).map(|(_, session)| session);
         let session = of_agent.or_else(|| name.parse().ok())?;

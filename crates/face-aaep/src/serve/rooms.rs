@@ -71,12 +71,7 @@ pub(super) async fn receive(
 }
 
 /// Begins a session in a room.
-pub(super) async fn start(
-    state: &FaceState,
-    requester: &Requester,
-    name: &Arc<str>,
-    text: &str,
-) -> Reply {
+pub(super) async fn start(state: &FaceState, requester: &Requester, name: &Arc<str>, text: &str) -> Reply {
     legacy::start(room_caller(state, requester, name, None), text).await
 }
 

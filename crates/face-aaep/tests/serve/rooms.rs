@@ -77,8 +77,7 @@ async fn a_client_without_a_handshake_reads_what_it_expects() {
     run.report(&[question(1)]).await;
     let heard = room.until("awaiting.clarification").await;
     assert_eq!(heard[0]["type"], "aaep:agent.session.started");
-    let spoken: Vec<&Value> =
-        heard.iter().filter(|event| event["chunk"] == "Hello there. ").collect();
+    let spoken: Vec<&Value> = heard.iter().filter(|event| event["chunk"] == "Hello there. ").collect();
     assert_eq!(spoken.len(), 1, "{heard:?}");
     assert_eq!(spoken[0]["summary_normal"], "Hello there. ");
     assert_eq!(heard[heard.len() - 1]["options"], json!(["The first", "The second"]));
@@ -102,7 +101,10 @@ async fn one_prompt_is_open_at_a_time_whatever_settles_it() {
     let last = &heard[heard.len() - 1];
     assert_eq!(last["question"], "Question 2?");
     let settled = heard.iter().position(|event| event["session_id"] == first["session_id"]);
-    assert!(settled.is_some_and(|at| at < heard.len() - 1), "the end of the first comes before it: {heard:?}");
+    assert!(
+        settled.is_some_and(|at| at < heard.len() - 1),
+        "the end of the first comes before it: {heard:?}"
+    );
 }
 
 #[tokio::test]
@@ -110,7 +112,8 @@ async fn a_handshake_sets_the_terms_of_the_room_and_its_answer_comes_on_the_stre
     let stage = Stage::new().await;
     let operator = stage.operator();
     let mut room = Room::enter(&stage, &operator, "all").await;
-    let send = async |body: Value| stage.post(&operator, "/aaep/legacy/all/messages", &body).await.json().await;
+    let send =
+        async |body: Value| stage.post(&operator, "/aaep/legacy/all/messages", &body).await.json().await;
     let request = |version: &str| {
         json!({
             "type": "subscription.request", "aaep_version": version, "subscriber_id": "reader",
@@ -121,7 +124,10 @@ async fn a_handshake_sets_the_terms_of_the_room_and_its_answer_comes_on_the_stre
     assert_eq!(room.next().await["type"], "subscription.accepted");
     assert_eq!(send(request("99.99.99")).await.0, 204);
     let rejected = room.next().await;
-    assert_eq!((&rejected["type"], &rejected["reason_code"]), (&json!("subscription.rejected"), &json!("version_unsupported")));
+    assert_eq!(
+        (&rejected["type"], &rejected["reason_code"]),
+        (&json!("subscription.rejected"), &json!("version_unsupported"))
+    );
     let mut run = stage.run().await;
     run.says("Hello.").await;
     run.finishes().await;
@@ -147,7 +153,8 @@ async fn replies_are_answered_alike_and_other_messages_are_refused() {
     for other in [json!({}), json!([]), json!({ "type": "subscription.renegotiate" }), json!("text")] {
         assert_eq!(stage.post(&operator, path, &other).await.status, 400, "{other}");
     }
-    let (status, body) = stage.post(&operator, path, &json!({ "kind": "user_input", "text": "Go." })).await.json().await;
+    let (status, body) =
+        stage.post(&operator, path, &json!({ "kind": "user_input", "text": "Go." })).await.json().await;
     assert_eq!((status, &body["error"]), (409, &json!("no_agent")));
 }
 
@@ -168,7 +175,9 @@ async fn a_room_has_the_runs_of_its_name_and_of_its_caller() {
         assert_eq!(reply.status, 404, "{name}");
     }
     let operator = stage.operator();
-    for (who, name) in [(&visitor, "all".to_owned()), (&visitor, ours.to_string()), (&operator, ours.to_string())] {
+    for (who, name) in
+        [(&visitor, "all".to_owned()), (&visitor, ours.to_string()), (&operator, ours.to_string())]
+    {
         let mut room = Room::enter(&stage, who, &name).await;
         let hidden = stage.run_in(&stage.engine, Some(other)).await;
         let mut seen = stage.run_in(&stage.engine, Some(ours)).await;
@@ -224,7 +233,10 @@ async fn an_input_begins_a_run_of_the_agent_and_the_id_of_its_session_comes_befo
         assert_eq!(status, 202, "{body}");
         assert_eq!(room.next().await, json!({ "kind": "session", "session_id": body["session_id"] }));
         let started = room.next().await;
-        assert_eq!((&started["type"], &started["session_id"]), (&json!("aaep:agent.session.started"), &body["session_id"]));
+        assert_eq!(
+            (&started["type"], &started["session_id"]),
+            (&json!("aaep:agent.session.started"), &body["session_id"])
+        );
     }
     let (reader, _revoke) = stage.visitor("reader", &[Scope::Read], Narrowing::default());
     let input = json!({ "kind": "user_input", "text": "Go." });

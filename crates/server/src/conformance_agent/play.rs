@@ -46,7 +46,8 @@ pub(super) struct Player {
 
 impl Player {
     pub(super) async fn new(engine: &Engine, run: RunId, prompt_wait: Duration) -> Result<Player, Error> {
-        let producer = ForeignId::parse("conformance-agent").unwrap_or_else(|why| unreachable!("letters: {why}"));
+        let producer =
+            ForeignId::parse("conformance-agent").unwrap_or_else(|why| unreachable!("letters: {why}"));
         let events = engine.read().follow_events(run, None).await?;
         Ok(Player { engine: engine.clone(), run, producer, events, prompt_wait, batches: 0, named: 0 })
     }
@@ -142,7 +143,8 @@ impl Player {
             let updated = json!({ "tool_call_id": call, "tool_name": "todo_write", "todos": todos });
             self.report(&[("tool.todo_write.updated", updated)]).await?;
         }
-        let completed = json!({ "tool_call_id": call, "tool_name": "todo_write", "summary": "All steps are done." });
+        let completed =
+            json!({ "tool_call_id": call, "tool_name": "todo_write", "summary": "All steps are done." });
         self.report(&[("tool.completed", completed)]).await
     }
 
@@ -173,7 +175,8 @@ impl Player {
         self.report(&[("clarification.requested", asked)]).await?;
         let Outcome::Answered(answer) = self.outcome(&prompt).await? else { return Ok(()) };
         // The words are ours: what was chosen, never what was sent.
-        let chosen = clarify.choices.iter().find(|(value, _)| *value == answer).map_or("", |(_, label)| label);
+        let chosen =
+            clarify.choices.iter().find(|(value, _)| *value == answer).map_or("", |(_, label)| label);
         self.output(&[&format!("{chosen}: {}", clarify.answers)]).await
     }
 

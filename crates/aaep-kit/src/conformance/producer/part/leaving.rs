@@ -197,7 +197,8 @@ async fn last_leaves(stage: &Stage<'_>, spec: &'static Spec, goodbye: bool) -> R
             lines.extend(watcher.read(|lines| lines[from..].to_vec()));
             match default_applied(&lines, 0) {
                 Ok(said) if waits_on => {
-                    let said = format!("{said} when its time was up, and not before: others may have answered");
+                    let said =
+                        format!("{said} when its time was up, and not before: others may have answered");
                     stage.note(spec, Outcome::Warned, said, [asked.shown()]);
                 }
                 Ok(said) => stage
