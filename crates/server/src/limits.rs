@@ -164,7 +164,7 @@ pub const UNFINISHED_NAMED_MAX: usize = 10;
 
 /// How long a prompt of the conformance agent waits for `recount aaep conformance`, which replies wrongly before it replies
 /// rightly; then its default is applied.
-pub const CONFORMANCE_PROMPT_WAIT: Duration = Duration::from_secs(8);
+pub const CONFORMANCE_PROMPT_WAIT: Duration = Duration::from_secs(30);
 
 /// The same for the public suite, which takes two seconds of silence for the end of a session.
 pub const CONFORMANCE_PROMPT_WAIT_SHORT: Duration = Duration::from_secs(1);

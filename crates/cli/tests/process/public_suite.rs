@@ -1,5 +1,5 @@
 //! The conformance suite of the protocol's authors, unmodified, against a server with the conformance agent, and their
-//! recorder and player with it. And our own suite against the same server.
+//! recorder and player with it.
 
 use std::path::Path;
 
@@ -70,62 +70,6 @@ fn without_the_id_before_the_session_the_public_suite_misses_its_start_and_nothi
     let run = suite(&room(&server), 3);
     assert_eq!((run.status, run.failed("error")), (Some(1), vec!["L1-LIFE-004"]), "{}", run.output);
     assert_eq!(run.failed("warning"), ["L2-CONF-002"], "{}", run.output);
-}
-
-/// Our own suite, at the level where it tries everything.
-fn own_suite(server: &Server, target: &[&str]) -> Answer {
-    let drive = format!("{}/messages", room(server));
-    let mut command = recount();
-    command.args(["aaep", "conformance", "producer"]).args(target);
-    Answer::of(command.args(["--level", "3", "--drive", &drive]))
-}
-
-#[track_caller]
-fn passes_in_full(answer: &Answer) {
-    assert_eq!(answer.status, 0, "{}\n{}", answer.data, answer.words);
-}
-
-/// A server that wants a token, and a file with it.
-fn guarded_producer(data: &Path) -> (Server, String) {
-    let mut add = recount();
-    add.args(["token", "add", "suite", "--scope", "read,run,approve", "--data"]).arg(data);
-    let file = data.join("token.txt");
-    std::fs::write(&file, Answer::of(&mut add).good().trim()).unwrap();
-    let mut command = recount();
-    command.args([
-        "serve",
-        "--bind",
-        "127.0.0.1:0",
-        "--log",
-        "warn",
-        "--require-token",
-        "--conformance-agent",
-    ]);
-    let server = Server::of(command.arg("--data").arg(data)).listening();
-    (server, file.to_str().unwrap().to_owned())
-}
-
-#[test]
-fn our_own_suite_passes_at_level_3_over_http() {
-    let data = tempfile::tempdir().unwrap();
-    let (server, token) = guarded_producer(data.path());
-    passes_in_full(&own_suite(&server, &[&server.url(), "--token-file", &token]));
-}
-
-#[test]
-fn our_own_suite_passes_at_level_3_over_websocket() {
-    let data = tempfile::tempdir().unwrap();
-    let (server, token) = guarded_producer(data.path());
-    let url = format!("{}/aaep/v1/ws", server.url().replace("http://", "ws://"));
-    passes_in_full(&own_suite(&server, &[&url, "--token-file", &token]));
-}
-
-#[test]
-fn our_own_suite_passes_at_level_3_over_standard_input_and_output() {
-    let data = tempfile::tempdir().unwrap();
-    let server = producer(data.path(), false);
-    let command = format!("{} --url {} aaep stdio", env!("CARGO_BIN_EXE_recount"), server.url());
-    passes_in_full(&own_suite(&server, &["--command", &command]));
 }
 
 fn curl(arguments: &[&str]) -> String {
