@@ -11,7 +11,7 @@ use recount_face_aaep::speech::Speech;
 
 use super::Bench;
 use crate::clock::thread_seconds;
-use crate::sheet::{Bar, SheetRow, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 
 pub(super) const LINES: &[SheetRow] = &[
     SheetRow {
