@@ -18,6 +18,7 @@ pub mod scenario;
 pub mod scripted;
 pub mod scripted_subscriber;
 pub mod ssip;
+pub mod stdio;
 pub mod trace;
 pub mod validate;
 

@@ -352,6 +352,15 @@ pub struct RejectHandoff {
     pub reason: Option<String>,
 }
 
+/// `POST /v1/approvals/{approval}/extend`, and the same for clarifications and handoffs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExtendPrompt {
+    /// The time to add to the deadline.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub seconds: u64,
+}
+
 /// `POST /v1/sessions`; the body may be left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

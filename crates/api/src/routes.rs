@@ -13,8 +13,8 @@ use crate::reply::{
 };
 use crate::request::{
     AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun,
-    CreateSession, CreateTask, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun,
-    SendMessage,
+    CreateSession, CreateTask, ExtendPrompt, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun,
+    RetryRun, SendMessage,
 };
 use crate::scope::Scope;
 use crate::terms::ResponseKind::{Bytes, Document, EventStream, EventsPage, Over};
@@ -140,6 +140,9 @@ routes! {
     ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.",
         [] body::<ResolveApproval>() => [one::<Approval>("approval")],
         [AllowanceRefused, ApprovalNotPending, RunEnded, RunErased, LimitReached];
+    ExtendApproval = "POST" "/approvals/{approval}/extend", [Approve], "Moves the deadline of an approval.",
+        [] body::<ExtendPrompt>() => [one::<Approval>("approval")],
+        [ExtensionRefused, ApprovalNotPending, RunEnded, RunErased, LimitReached];
     ListAllowances = "GET" "/allowances", [Read], "Lists allowances, newest first.",
         [after("allow_"), LIST_LIMIT, ALLOWANCE_SCOPE, ALLOWANCE_RUN, ALLOWANCE_SESSION] NOTHING => [page::<Allowance>()],
         [RunNotFound, SessionNotFound];
@@ -152,6 +155,9 @@ routes! {
     AnswerClarification = "POST" "/clarifications/{clarification}/answer", [Approve], "Answers a question; the first valid answer wins.",
         [] body::<AnswerClarification>() => [one::<Clarification>("clarification")],
         [ClarificationNotPending, RunEnded, RunErased, LimitReached];
+    ExtendClarification = "POST" "/clarifications/{clarification}/extend", [Approve], "Moves the deadline of a question.",
+        [] body::<ExtendPrompt>() => [one::<Clarification>("clarification")],
+        [ExtensionRefused, ClarificationNotPending, RunEnded, RunErased, LimitReached];
     ListHandoffs = "GET" "/handoffs", [Read], "Lists handoffs, newest first.",
         [after(""), LIST_LIMIT, HANDOFF_STATUS] NOTHING => [page::<Handoff>()], [];
     GetHandoff = "GET" "/handoffs/{handoff}", [Read], "Shows a handoff with its packaged context.",
@@ -162,6 +168,9 @@ routes! {
     RejectHandoff = "POST" "/handoffs/{handoff}/reject", [Approve], "Rejects a handoff; the first valid answer wins.",
         [] perhaps::<RejectHandoff>() => [one::<Handoff>("handoff")],
         [HandoffNotPending, RunEnded, RunErased, LimitReached];
+    ExtendHandoff = "POST" "/handoffs/{handoff}/extend", [Approve], "Moves the deadline of a handoff.",
+        [] body::<ExtendPrompt>() => [one::<Handoff>("handoff")],
+        [ExtensionRefused, HandoffNotPending, RunEnded, RunErased, LimitReached];
     UploadArtifact = "POST" "/artifacts", [Run, Ingest], "Uploads bytes for a run; they are deleted after a day if no run uses them.",
         [UPLOAD_KIND, UPLOAD_NAME] BYTES => [created::<Artifact>("artifact")], [LimitReached];
     ListArtifacts = "GET" "/artifacts", [Read], "Lists artifacts, newest first.",

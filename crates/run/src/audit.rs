@@ -116,7 +116,7 @@ impl Reading {
             payload => {
                 let _told = self.read_turn(payload)?
                     || self.read_call(payload)?
-                    || self.read_people(payload)?
+                    || self.read_people(payload, event.occurred_ms)?
                     || self.read_cost(payload)?;
             }
         }

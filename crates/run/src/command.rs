@@ -4,6 +4,8 @@ use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run;
 use recount_event::{Draft, ForeignId, Json};
 
+use crate::state::PromptKind;
+
 /// A request to change one run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
@@ -37,6 +39,8 @@ pub enum Command {
         by: String,
         config: Option<Json>,
     },
+    /// Move the deadline of a prompt.
+    ExtendPrompt { kind: PromptKind, id: ForeignId, seconds: u64, by: String },
     /// Take over from the agent.
     AcknowledgeHandoff { handoff_id: ForeignId, by: String, comment: Option<String> },
     /// Decline a handoff.

@@ -8,6 +8,7 @@ mod bounds;
 mod calls;
 mod cancel;
 mod close;
+mod extend;
 mod outcome;
 mod prune;
 mod queue;
@@ -49,6 +50,7 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
             answered.blocks = blocks;
             answer::clarification(&mut batch, answered, config)?;
         }
+        Command::ExtendPrompt { kind, id, seconds, by } => extend::extend(&mut batch, kind, id, seconds, by)?,
         Command::AcknowledgeHandoff { handoff_id, by, comment } => {
             answer::acknowledge(&mut batch, handoff_id, by, comment)?;
         }

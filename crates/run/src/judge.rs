@@ -14,7 +14,7 @@ mod turn;
 use recount_event::{ForeignId, Payload};
 
 use crate::rejection::Broken;
-use crate::state::{BlockKind, State};
+use crate::state::{BlockKind, PromptKind, State};
 
 /// Refuses what may not come next, naming the rule it breaks.
 pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
@@ -47,11 +47,29 @@ pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
 
         Payload::ApprovalRequested(asked) => prompt::approval(state, asked),
         Payload::ApprovalResolved(resolved) => prompt::approval_resolved(state, resolved),
+        Payload::ApprovalExtended(more) => prompt::extended(
+            state,
+            (PromptKind::Approval, &more.approval_id, more.tool_call_id.as_ref()),
+            &more.expires_at,
+            more.seconds,
+        ),
         Payload::ApprovalTimedOut(missed) => prompt::approval_timed_out(state, missed),
         Payload::ClarificationRequested(asked) => prompt::clarification(state, asked),
         Payload::ClarificationAnswered(answered) => prompt::clarification_answered(state, answered),
+        Payload::ClarificationExtended(more) => prompt::extended(
+            state,
+            (PromptKind::Clarification, &more.clarification_id, more.tool_call_id.as_ref()),
+            &more.expires_at,
+            more.seconds,
+        ),
         Payload::ClarificationTimedOut(missed) => prompt::clarification_timed_out(state, missed),
         Payload::HandoffRequested(asked) => prompt::handoff(state, asked),
+        Payload::HandoffExtended(more) => prompt::extended(
+            state,
+            (PromptKind::Handoff, &more.handoff_id, more.tool_call_id.as_ref()),
+            &more.expires_at,
+            more.seconds,
+        ),
         Payload::HandoffAcknowledged(taken) => prompt::handoff_acknowledged(state, taken),
         Payload::HandoffRejected(refused) => prompt::handoff_rejected(state, refused),
         Payload::HandoffTimedOut(missed) => prompt::handoff_timed_out(state, missed),

@@ -25,6 +25,13 @@ pub const PROMPTS_OPEN_MAX: usize = 64;
 /// Approvals, questions and handoffs of a run; one more is refused.
 pub const PROMPTS_MAX: u64 = 100_000;
 
+/// Seconds that extensions may add to the deadline of one prompt, all together; more is refused. A day is the longest
+/// time that a prompt has in the accessibility event protocol.
+pub const EXTENSION_SECONDS_MAX: u64 = 86_400;
+
+/// Extensions of one prompt; one more is refused, so that a client cannot fill the log of a run with them.
+pub const EXTENSIONS_MAX: u64 = 100;
+
 /// Turns started in a run, retries included; one more is refused.
 pub const TURNS_MAX: u64 = 100_000;
 

@@ -91,9 +91,10 @@ rules! {
         "shell.exit" = "A call with a command is completed only after the command's exit.";
 
         "prompt.id" = "The id of an approval, a question or a handoff is used once in a run.";
-        "prompt.pending" = "An outcome names an approval, question or handoff that has none yet.";
-        "prompt.call" = "An outcome that names a call names the one that was asked about.";
+        "prompt.pending" = "An outcome or an extension names an approval, question or handoff that has no outcome yet.";
+        "prompt.call" = "An outcome or an extension that names a call names the one that was asked about.";
         "prompt.call_open" = "A question or handoff that names a call names one that is not settled.";
+        "prompt.extension" = "An extension moves the deadline of a prompt that has one: `expires_at` is `seconds` after the deadline before, at least one.";
         "approval.call" = "An approval is asked for a call that was proposed and not invoked, or whose id is new, and that was not refused before.";
         "approval.one_pending" = "A call has one pending approval.";
         "approval.default" = "A request that is irreversible or of high risk does not approve itself.";
@@ -111,7 +112,7 @@ rules! {
         "wait.calls" = "A run waits only when every open call waits for a person or an application, holds their answer, or is a question or handoff (`ask_user`, `hand_off`) whose turn has not come.";
         "wait.nothing" = "A run waits only when something is there to wait for.";
         "wait.names" = "`run.waiting` names exactly what is open.";
-        "wait.quiet" = "While a run waits come only outcomes of what it waits for, cancelled calls, `gap.*`, `run.continued` and an ending.";
+        "wait.quiet" = "While a run waits come only outcomes of what it waits for, extensions of its deadlines, cancelled calls, `gap.*`, `run.continued` and an ending.";
         "wait.continued" = "`run.continued` occurs only while a run waits.";
         "wait.regroup" = "When `run.continued` leaves something open, `run.waiting` with the rest occurs before anything else.";
 
@@ -127,7 +128,7 @@ rules! {
         "append.experimental_off" = "A producer does not report experimental types while they are switched off.";
         "append.unknown_type" = "A type outside the registry is an extension: `ext.`, a name of its owner, and at least one more word.";
         "progress.external" = "Of an external run this server itself reports only `gap.*`.";
-        "progress.answer" = "A performer withdraws what it asked, but does not answer it: answers and timeouts have commands of their own.";
+        "progress.answer" = "A performer withdraws what it asked, but does not answer or extend it: answers, extensions and timeouts have commands of their own.";
     }
     Limit {
         "limit.turns" at most TURNS_MAX = "Turns started in a run, retries included.";
@@ -138,6 +139,8 @@ rules! {
         "limit.calls" at most CALLS_MAX = "Calls of a run, settled ones included.";
         "limit.prompts_open" at most PROMPTS_OPEN_MAX = "Approvals, questions and handoffs without an outcome.";
         "limit.prompts" at most PROMPTS_MAX = "Approvals, questions and handoffs of a run.";
+        "limit.extension_seconds" at most EXTENSION_SECONDS_MAX = "Seconds added to the deadline of one prompt, all extensions together.";
+        "limit.extensions" at most EXTENSIONS_MAX = "Extensions of one prompt.";
         "limit.warnings" at most WARNINGS_MAX = "Different thresholds at which a run warns of its budget.";
         "limit.batch" at most BATCH_DRAFTS_MAX = "Events reported in one batch; a door may allow fewer.";
         "limit.words" at most WORDS_BYTES_MAX = "Bytes of a name, comment or reason in a command.";

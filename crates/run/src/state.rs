@@ -215,6 +215,10 @@ pub enum PromptKind {
     Handoff,
 }
 
+impl PromptKind {
+    pub const ALL: [PromptKind; 3] = [PromptKind::Approval, PromptKind::Clarification, PromptKind::Handoff];
+}
+
 /// Names a prompt. Each kind has its own identifiers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PromptName {
@@ -226,7 +230,11 @@ pub struct PromptName {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
     pub asked_ms: u64,
+    /// Extensions included.
     pub deadline_ms: Option<u64>,
+    /// By how much the deadline was moved, and how often.
+    pub(crate) extended_seconds: u64,
+    pub(crate) extensions: u64,
     pub(crate) asked: PromptRequest,
 }
 
@@ -604,6 +612,15 @@ impl Call {
 }
 
 impl Prompt {
+    pub(crate) fn asked(asked_ms: u64, deadline_ms: Option<u64>, asked: PromptRequest) -> Self {
+        Prompt { asked_ms, deadline_ms, extended_seconds: 0, extensions: 0, asked }
+    }
+
+    /// How often its deadline was moved.
+    pub fn extensions(&self) -> u64 {
+        self.extensions
+    }
+
     pub fn kind(&self) -> PromptKind {
         match self.asked {
             PromptRequest::Approval(_) => PromptKind::Approval,

@@ -46,6 +46,8 @@ pub(crate) enum AuditKind {
     AccessRefused,
     /// A request that took something away, or changed how long something is kept.
     Removed,
+    /// A listener tried to answer a prompt, to extend one, or to cancel a run.
+    ReplyReceived,
 }
 
 impl AuditKind {
@@ -57,6 +59,7 @@ impl AuditKind {
             AuditKind::TokenRevoked => "ext.recount.token_revoked",
             AuditKind::AccessRefused => "ext.recount.access_refused",
             AuditKind::Removed => "ext.recount.removed",
+            AuditKind::ReplyReceived => "ext.recount.reply_received",
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A setting is a row of `table.rs`. This file gives the checked values to the parts that use them.
 
+mod aaep;
 mod aap;
 mod accepts;
 mod access;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use recount_engine::Policy;
 use recount_log_sqlite::Durability;
 
+pub use self::aaep::Aaep;
 pub use self::aap::Aap;
 pub use self::access::Access;
 pub use self::agents::Agents;
@@ -55,6 +57,8 @@ pub struct Config {
     pub agents: Agents,
     /// The face for applications.
     pub aap: Aap,
+    /// The face for accessibility tools.
+    pub aaep: Aaep,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
     /// The settings as given, each with its source.
@@ -107,6 +111,7 @@ impl Config {
             runs,
             agents,
             aap: aap::settle(&values.base_paths, values.public_meta)?,
+            aaep: Aaep { subscriptions_max: usize::try_from(values.subscriptions_max).unwrap_or(usize::MAX) },
             log: values.log,
             log_format: values.log_format,
             settings: look.settings(),

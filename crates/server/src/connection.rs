@@ -32,6 +32,7 @@ use tower::ServiceExt as _;
 use crate::connection_limits::ConnectionLimits;
 use crate::limits;
 use crate::peer::Peer;
+use crate::upgradable::upgradable;
 
 type Socket = StallGuard<TcpStream>;
 
@@ -103,6 +104,7 @@ async fn speak_http(
 ) -> Option<(Socket, Stream)> {
     let waiting = socket.waiting();
     let asked = RequestedStream::default();
+    let (socket, dropped) = upgradable(socket);
     let answering = Answering { house: house.clone(), peer, asked: asked.clone() };
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -110,8 +112,9 @@ async fn speak_http(
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::HEADERS_MAX)
         .keep_alive(true)
-        .serve_connection(TokioIo::new(socket), answering);
-    let turn = |connection: &mut http1::Connection<_, _>, cx: &mut Context<'_>| {
+        .serve_connection(TokioIo::new(socket), answering)
+        .with_upgrades();
+    let turn = |connection: &mut http1::UpgradeableConnection<_, _>, cx: &mut Context<'_>| {
         match Pin::new(connection).poll(cx) {
             Poll::Ready(outcome) => Poll::Ready(Err(outcome)),
             // What was answered before has to be out first.
@@ -133,12 +136,15 @@ async fn speak_http(
     match spoken {
         Ok(stream) => {
             // The library has answered all earlier requests, and has nothing left to write.
-            let parts = connection.into_parts();
-            let mut socket = parts.io.into_inner();
+            let parts = connection.into_parts()?;
+            let mut socket = parts.io.into_inner().into_inner();
             socket.give_back(&parts.read_buf);
             Some((socket, stream))
         }
         Err(outcome) => {
+            drop(connection);
+            // A WebSocket keeps the place of its connection.
+            until_drained(dropped.wait(), shutdown).await;
             if let Err(error) = outcome {
                 if is_stall(&error) {
                     house.connections.cut();

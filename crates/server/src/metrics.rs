@@ -80,6 +80,7 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
         page.counter("recount_audit_events_lost", None, lost, audit.lost());
     }
     places(&mut page, sources);
+    listeners(&mut page, sources);
     sources.requests.write_to(&mut page);
     process::write_to(&mut page, sources.started_ms);
     page.finish()
@@ -197,6 +198,40 @@ fn places(page: &mut MetricsPage, sources: &Sources) {
         "Transfers of artifacts refused because a tenant had no place left.",
         sources.places.artifacts_refused(),
     );
+}
+
+fn listeners(page: &mut MetricsPage, sources: &Sources) {
+    let figures = sources.listeners.figures();
+    let bytes = Some("bytes");
+    page.gauge(
+        "recount_aaep_subscriptions",
+        None,
+        "Subscriptions of accessibility tools.",
+        figures.subscriptions as f64,
+    );
+    page.gauge(
+        "recount_aaep_projected_bytes",
+        bytes,
+        "Events in memory that all streams of accessibility tools share.",
+        figures.projected_bytes as f64,
+    );
+    page.family(
+        "recount_aaep_events",
+        Kind::Counter,
+        None,
+        "Events for accessibility tools: sent, left out by a filter, merged into another, or sent ahead of the agreed \
+         rate because no more could be held.",
+    );
+    let counts = figures.counts;
+    let outcomes = [
+        ("sent", counts.sent),
+        ("filtered", counts.filtered),
+        ("merged", counts.merged),
+        ("ahead", counts.ahead),
+    ];
+    for (outcome, count) in outcomes {
+        page.sample("_total", &[("outcome", outcome)], count as f64);
+    }
 }
 
 fn connections(page: &mut MetricsPage, connections: &ConnectionLimits) {

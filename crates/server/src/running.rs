@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Gate, Keys};
 use crate::audit::Audit;
 use crate::backup::Backups;
-use crate::config::Aap;
+use crate::config::{Aaep, Aap};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
 use crate::home::Home;
@@ -36,6 +36,7 @@ use crate::{
 pub(crate) struct Entry {
     pub(crate) access: Access,
     pub(crate) aap: Aap,
+    pub(crate) aaep: Aaep,
     pub(crate) profiles: Arc<Profiles>,
     /// Each configured value with its source, for the audit trail.
     pub(crate) settings: serde_json::Value,
@@ -93,7 +94,7 @@ impl Running {
             tenants
                 .record_in(Audit::open(home, world.clone(), engine.write().redactor().clone(), facts).await?);
         }
-        let Entry { access, aap, profiles, settings: _ } = entry;
+        let Entry { access, aap, aaep, profiles, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, keys, &world);
         if !address.ip().to_canonical().is_loopback() && gate.keys.is_empty() {
             return Err(StartError::usage(format!(
@@ -108,7 +109,7 @@ impl Running {
             connections: connections.clone(),
             places: FaceState::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::FaceState::new(profiles, recount_face_aap::limits::STREAMS_MAX),
-            listeners: listeners::face(&world, key.as_ref()),
+            listeners: listeners::face(&world, key.as_ref(), aaep, gate.tenants.audit().cloned()),
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),

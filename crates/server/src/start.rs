@@ -263,7 +263,13 @@ async fn assemble(
         |setting| json!({"key": setting.key, "value": setting.value, "source": setting.source.to_string()}),
     );
     let settings = settings.collect();
-    let entry = Entry { access, aap: config.aap.clone(), profiles: pool.profiles().clone(), settings };
+    let entry = Entry {
+        access,
+        aap: config.aap.clone(),
+        aaep: config.aaep,
+        profiles: pool.profiles().clone(),
+        settings,
+    };
     let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
     tracing::info!("{}", pool.in_words(running.gate.lets_anybody_in()));

@@ -146,7 +146,11 @@ impl Play {
                     (false, false) => Some(Command::Append { drafts }),
                 }
             }
-            65..78 => Some(Command::Tick),
+            65..76 => Some(Command::Tick),
+            76..78 => {
+                let kind = *dice.pick(&PromptKind::ALL)?;
+                Some(Command::ExtendPrompt { kind, id: prompt(kind), seconds: dice.below(600), by: by() })
+            }
             78..86 => Some(Command::ResolveApproval {
                 approval_id: prompt(PromptKind::Approval),
                 approve: dice.permille(600),

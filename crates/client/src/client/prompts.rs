@@ -2,7 +2,9 @@
 
 use recount_api::query;
 use recount_api::reply::{Allowance, Approval, Clarification, Handoff, Page};
-use recount_api::request::{AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval};
+use recount_api::request::{
+    AcknowledgeHandoff, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval,
+};
 
 use reqwest::Method;
 
@@ -84,5 +86,32 @@ impl Client {
         request: &RejectHandoff,
     ) -> Result<Handoff, ClientError> {
         self.post(self.at(&["handoffs", handoff, "reject"]), request).await
+    }
+
+    /// Moves the deadline of an approval.
+    pub async fn extend_approval(
+        &self,
+        approval: &str,
+        request: &ExtendPrompt,
+    ) -> Result<Approval, ClientError> {
+        self.post(self.at(&["approvals", approval, "extend"]), request).await
+    }
+
+    /// Moves the deadline of a question.
+    pub async fn extend_clarification(
+        &self,
+        clarification: &str,
+        request: &ExtendPrompt,
+    ) -> Result<Clarification, ClientError> {
+        self.post(self.at(&["clarifications", clarification, "extend"]), request).await
+    }
+
+    /// Moves the deadline of a handoff.
+    pub async fn extend_handoff(
+        &self,
+        handoff: &str,
+        request: &ExtendPrompt,
+    ) -> Result<Handoff, ClientError> {
+        self.post(self.at(&["handoffs", handoff, "extend"]), request).await
     }
 }

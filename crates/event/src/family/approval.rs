@@ -71,6 +71,16 @@ payload! {
         allowance_id: ForeignId,
     }
 
+    /// The deadline of the approval was moved.
+    Extended {
+        approval_id: ForeignId,
+        /// The new deadline.
+        expires_at: String,
+        /// The time added to the deadline before.
+        seconds: u64,
+        by: String,
+    } { tool_call_id: ForeignId }
+
     /// The approval timed out, and the default was applied.
     TimedOut { approval_id: ForeignId, after_seconds: u64 } {
         tool_call_id: ForeignId,

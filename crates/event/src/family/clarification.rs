@@ -27,6 +27,16 @@ payload! {
         blocks: Vec<Json>,
     }
 
+    /// The deadline of the question was moved.
+    Extended {
+        clarification_id: ForeignId,
+        /// The new deadline.
+        expires_at: String,
+        /// The time added to the deadline before.
+        seconds: u64,
+        by: String,
+    } { tool_call_id: ForeignId }
+
     /// The question timed out: the default was applied, if there is one.
     TimedOut { clarification_id: ForeignId, applied: Applied } {
         tool_call_id: ForeignId,

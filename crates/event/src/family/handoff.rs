@@ -56,6 +56,16 @@ payload! {
     /// The handoff was rejected.
     Rejected { handoff_id: ForeignId, by: String } { tool_call_id: ForeignId, reason: String }
 
+    /// The deadline of the handoff was moved.
+    Extended {
+        handoff_id: ForeignId,
+        /// The new deadline.
+        expires_at: String,
+        /// The time added to the deadline before.
+        seconds: u64,
+        by: String,
+    } { tool_call_id: ForeignId }
+
     /// The handoff timed out.
     TimedOut { handoff_id: ForeignId, after_seconds: u64 } { tool_call_id: ForeignId }
 }

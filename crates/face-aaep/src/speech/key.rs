@@ -85,6 +85,10 @@ keys! {
     Clarification = "clarification" (question, choices);
     ClarificationInContext = "clarification-in-context" (question, context, choices);
     Choices = "choices" (choices);
+    ExtendedSeconds = "extended-seconds" (by, seconds);
+    ExtendedMinutes = "extended-minutes" (by, minutes);
+    SecondsLeft = "seconds-left" (seconds);
+    MinutesLeft = "minutes-left" (minutes);
     Answered = "answered" (by, answer);
     AnsweredPlain = "answered-plain" (by);
     UnansweredDefault = "unanswered-default" (answer);
@@ -103,6 +107,7 @@ keys! {
     Joined = "joined" (agent, state);
     JoinedRequest = "joined-request" (agent, request, state);
     Missed = "missed" (agent, state);
+    AgedOut = "aged-out" ();
     OpenPrompts = "open-prompts" (prompts);
     ToolsRunning = "tools-running" (calls);
     ConfirmationOfOthers = "confirmation-of-others" (action, consequence);

@@ -6,7 +6,7 @@ use axum::response::Response;
 use recount_api::query::{APPROVAL_STATUSES, CLARIFICATION_STATUSES, HANDOFF_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{
-    AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval, Verdict,
+    AcknowledgeHandoff, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval, Verdict,
 };
 use recount_engine::{ApprovalRow, ClarificationRow, CommandOutcome, Error, HandoffRow};
 use recount_event::family::approval::AllowanceScope;
@@ -103,6 +103,31 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
 }
 
+/// The command that moves a deadline, as the body asks for it.
+async fn extension(
+    face: &Face,
+    kind: PromptKind,
+    id: &ForeignId,
+    request: Request,
+) -> Result<Command, Refusal> {
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let ExtendPrompt { seconds } = accept::body(&bytes)?;
+    Ok(Command::ExtendPrompt { kind, id: id.clone(), seconds, by: face.caller.name.clone() })
+}
+
+pub(super) async fn extend_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = IdempotentRequest::of(&request);
+    let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
+    let row = approval_row(&face, &approval_id).await?;
+    let command = extension(&face, PromptKind::Approval, &approval_id, request).await?;
+    let id = approval_id.clone();
+    let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
+    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+        return Ok(answer);
+    }
+    Ok(shown_approval(approval_row(&face, &approval_id).await?))
+}
+
 /// Whether the caller may do all that an allowance of this scope reaches, which was given in a run of this session.
 pub(super) fn reaches(face: &Face, session: Option<&str>, scope: AllowanceScope) -> bool {
     match scope {
@@ -183,6 +208,21 @@ pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, reque
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
 }
 
+pub(super) async fn extend_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = IdempotentRequest::of(&request);
+    let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
+    let row = clarification_row(&face, &clarification_id).await?;
+    let command = extension(&face, PromptKind::Clarification, &clarification_id, request).await?;
+    let id = clarification_id.clone();
+    let word = move |left: &CommandOutcome| {
+        left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
+    };
+    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+        return Ok(answer);
+    }
+    Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
+}
+
 // ---- handoffs ----------------------------------------------------------------------------------
 
 fn run_of_handoff(row: &HandoffRow) -> &str {
@@ -251,5 +291,13 @@ pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Re
     let reason = accept::text("reason", request.reason)?;
     let (id, by) = (handoff_id.clone(), face.caller.name.clone());
     let command = Command::RejectHandoff { handoff_id: id, by, reason };
+    settle_handoff(&face, &handoff_id, again, command).await
+}
+
+pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = IdempotentRequest::of(&request);
+    let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
+    handoff_row(&face, &handoff_id).await?;
+    let command = extension(&face, PromptKind::Handoff, &handoff_id, request).await?;
     settle_handoff(&face, &handoff_id, again, command).await
 }

@@ -30,25 +30,21 @@ pub(super) fn approval(state: &mut State, asked: &approval::Requested, at_ms: u6
     });
     call.verdict = None;
     let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
-    ask(
-        state,
-        &asked.approval_id,
-        Prompt { asked_ms: at_ms, deadline_ms, asked: PromptRequest::Approval(asked.clone()) },
-    );
+    ask(state, &asked.approval_id, Prompt::asked(at_ms, deadline_ms, PromptRequest::Approval(asked.clone())));
 }
 
 pub(super) fn clarification(state: &mut State, asked: &clarification::Requested, at_ms: u64) {
     let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
     let asked = Arc::new(asked.clone());
     let id = &asked.clarification_id.clone();
-    ask(state, id, Prompt { asked_ms: at_ms, deadline_ms, asked: PromptRequest::Clarification(asked) });
+    ask(state, id, Prompt::asked(at_ms, deadline_ms, PromptRequest::Clarification(asked)));
 }
 
 pub(super) fn handoff(state: &mut State, asked: &handoff::Requested, at_ms: u64) {
     let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
     let asked = Arc::new(asked.clone());
     let id = &asked.handoff_id.clone();
-    ask(state, id, Prompt { asked_ms: at_ms, deadline_ms, asked: PromptRequest::Handoff(asked) });
+    ask(state, id, Prompt::asked(at_ms, deadline_ms, PromptRequest::Handoff(asked)));
 }
 
 /// By the timeout, counted from the request; else by the given instant; else none.
@@ -65,6 +61,14 @@ fn ask(state: &mut State, id: &ForeignId, prompt: Prompt) {
         call.answer = None;
     }
     state.prompts.insert(prompt.kind().named(id), prompt);
+}
+
+/// The deadline moves to the instant named.
+pub(super) fn extended(state: &mut State, kind: PromptKind, id: &ForeignId, expires_at: &str, seconds: u64) {
+    let prompt = state.prompts.get_mut(&kind.named(id)).expect("only what is pending is extended");
+    prompt.deadline_ms = time::parse_ms(expires_at).or(prompt.deadline_ms);
+    prompt.extended_seconds = prompt.extended_seconds.saturating_add(seconds);
+    prompt.extensions += 1;
 }
 
 pub(super) fn approval_resolved(state: &mut State, resolved: &approval::Resolved) {

@@ -7,26 +7,42 @@ use recount_event::{Code, ForeignId, Json, Payload};
 use super::Batch;
 use super::settle::{self, HandedOff};
 use crate::rejection::Rejection;
-use crate::state::{NameStatus, PromptKind};
+use crate::state::{NameStatus, Prompt, PromptKind};
 
 /// What the names of allowances begin with.
 const ALLOWANCE_PREFIX: &str = "allow_";
 
 /// The call that waits for this answer, when the prompt is pending.
 fn pending(batch: &Batch, kind: PromptKind, id: &ForeignId) -> Result<Option<ForeignId>, Rejection> {
-    let (not_found, not_pending) = match kind {
-        PromptKind::Approval => (Code::ApprovalNotFound, Code::ApprovalNotPending),
-        PromptKind::Clarification => (Code::ClarificationNotFound, Code::ClarificationNotPending),
-        PromptKind::Handoff => (Code::HandoffNotFound, Code::HandoffNotPending),
-    };
+    open(batch, kind, id).map(|prompt| prompt.tool_call_id().cloned())
+}
+
+/// The prompt, while it is pending.
+pub(super) fn open<'b>(batch: &'b Batch, kind: PromptKind, id: &ForeignId) -> Result<&'b Prompt, Rejection> {
     let name = kind.named(id);
     if let Some(prompt) = batch.state.prompts.get(&name) {
-        return Ok(prompt.tool_call_id().cloned());
+        return Ok(prompt);
     }
     Err(match batch.state.ledger.get(kind.space(), id) {
-        Some(NameStatus::Over(how)) => Rejection::new(not_pending, format!("{name} was {how}")),
-        _ => Rejection::new(not_found, format!("{name} was never asked in {}", batch.state.run_id)),
+        Some(NameStatus::Over(how)) => Rejection::new(not_pending(kind), format!("{name} was {how}")),
+        _ => {
+            let not_found = match kind {
+                PromptKind::Approval => Code::ApprovalNotFound,
+                PromptKind::Clarification => Code::ClarificationNotFound,
+                PromptKind::Handoff => Code::HandoffNotFound,
+            };
+            Rejection::new(not_found, format!("{name} was never asked in {}", batch.state.run_id))
+        }
     })
+}
+
+/// The code for a prompt that has an outcome.
+pub(super) fn not_pending(kind: PromptKind) -> Code {
+    match kind {
+        PromptKind::Approval => Code::ApprovalNotPending,
+        PromptKind::Clarification => Code::ClarificationNotPending,
+        PromptKind::Handoff => Code::HandoffNotPending,
+    }
 }
 
 pub(super) fn approval(

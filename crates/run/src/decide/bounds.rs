@@ -34,6 +34,7 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
             }
             &[by]
         }
+        Command::ExtendPrompt { by, .. } => &[by],
         Command::RejectHandoff { by, reason, .. } => &[by, reason.as_deref().unwrap_or("")],
         Command::TakeOver { worker_id, reason, .. } => &[worker_id, reason],
     };

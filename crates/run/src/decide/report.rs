@@ -121,15 +121,18 @@ fn may_be_performed(payload: &Payload) -> Result<(), Broken> {
         Payload::ApprovalResolved(resolved) => resolved.decision != Decision::Cancelled,
         Payload::ClarificationTimedOut(missed) => missed.applied != Applied::Unavailable,
         Payload::ApprovalTimedOut(_)
+        | Payload::ApprovalExtended(_)
         | Payload::ClarificationAnswered(_)
+        | Payload::ClarificationExtended(_)
         | Payload::HandoffAcknowledged(_)
+        | Payload::HandoffExtended(_)
         | Payload::HandoffTimedOut(_) => true,
         _ => false,
     };
     if answers {
         return broken!(
             "progress.answer",
-            "{} answers a prompt: people and timers do that through commands of their own",
+            "{} answers or extends a prompt: people and timers do that through commands of their own",
             payload.type_name()
         );
     }

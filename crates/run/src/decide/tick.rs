@@ -42,9 +42,12 @@ pub(super) fn tick(batch: &mut Batch) -> Result<(), Rejection> {
 fn missed(batch: &Batch, name: &PromptName, prompt: &Prompt) -> Payload {
     let waited_s = batch.now_ms().saturating_sub(prompt.asked_ms) / 1_000;
     let tool_call_id = prompt.tool_call_id().cloned();
+    let allowed = |seconds: Option<u64>| {
+        seconds.map_or(waited_s, |seconds| seconds.saturating_add(prompt.extended_seconds))
+    };
     match &prompt.asked {
         PromptRequest::Approval(asked) => {
-            let after_seconds = asked.timeout_seconds.unwrap_or(waited_s);
+            let after_seconds = allowed(asked.timeout_seconds);
             let mut missed = approval::TimedOut::new(name.id.clone(), after_seconds);
             missed.tool_call_id = tool_call_id;
             missed.decision = Some(match asked.default_decision {
@@ -60,12 +63,12 @@ fn missed(batch: &Batch, name: &PromptName, prompt: &Prompt) -> Payload {
             let mut missed = clarification::TimedOut::new(name.id.clone(), applied);
             missed.tool_call_id = tool_call_id;
             missed.response = asked.default_response.clone();
-            missed.after_seconds = Some(asked.timeout_seconds.unwrap_or(waited_s));
+            missed.after_seconds = Some(allowed(asked.timeout_seconds));
             missed.by = Some(BY_TIMEOUT.into());
             Payload::ClarificationTimedOut(Box::new(missed))
         }
         PromptRequest::Handoff(asked) => {
-            let after_seconds = asked.timeout_seconds.unwrap_or(waited_s);
+            let after_seconds = allowed(asked.timeout_seconds);
             let mut missed = handoff::TimedOut::new(name.id.clone(), after_seconds);
             missed.tool_call_id = tool_call_id;
             Payload::HandoffTimedOut(Box::new(missed))

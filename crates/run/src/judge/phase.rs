@@ -131,10 +131,13 @@ fn may_come_while_regrouping(state: &State, payload: &Payload) -> bool {
 fn closes_a_wait(state: &State, payload: &Payload) -> bool {
     match payload {
         Payload::ApprovalResolved(_)
+        | Payload::ApprovalExtended(_)
         | Payload::ApprovalTimedOut(_)
         | Payload::ClarificationAnswered(_)
+        | Payload::ClarificationExtended(_)
         | Payload::ClarificationTimedOut(_)
         | Payload::HandoffAcknowledged(_)
+        | Payload::HandoffExtended(_)
         | Payload::HandoffRejected(_)
         | Payload::HandoffTimedOut(_)
         | Payload::ToolCancelled(_)

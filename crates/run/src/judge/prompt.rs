@@ -1,10 +1,10 @@
 //! Checks prompts: asked once, answered once, and never granted by a timeout where the risk is high.
 
-use recount_event::ForeignId;
 use recount_event::digest::{CALL_DIGEST_PREFIX, call_digest};
 use recount_event::family::approval::{Decision, DefaultDecision};
 use recount_event::family::clarification::Applied;
 use recount_event::family::{approval, clarification, handoff};
+use recount_event::{ForeignId, time};
 
 use crate::rejection::{Broken, broken};
 use crate::state::{
@@ -126,6 +126,27 @@ fn pending<'a>(
         (Some(told), _) => broken!("prompt.call", "{name} was not asked for call {told}"),
         (None, _) => Ok(prompt),
     }
+}
+
+pub(super) fn extended(
+    state: &State,
+    (kind, id, call): (PromptKind, &ForeignId, Option<&ForeignId>),
+    expires_at: &str,
+    seconds: u64,
+) -> Result<(), Broken> {
+    let name = kind.named(id);
+    let Some(before_ms) = pending(state, kind, id, call)?.deadline_ms else {
+        return broken!("prompt.extension", "{name} is extended but has no deadline");
+    };
+    let right_ms = before_ms.saturating_add(seconds.saturating_mul(1_000));
+    if time::parse_ms(expires_at) != Some(right_ms) || right_ms <= before_ms {
+        return broken!(
+            "prompt.extension",
+            "{name} is extended to {expires_at:?} where {seconds} seconds after its deadline is {}",
+            time::format_ms(right_ms)
+        );
+    }
+    Ok(())
 }
 
 pub(super) fn approval_resolved(state: &State, resolved: &approval::Resolved) -> Result<(), Broken> {

@@ -380,6 +380,96 @@ fn a_handoff_ends_an_own_run() {
     assert!(story.last("run.failed").starts_with(r#"{"code":"handoff_timed_out""#));
 }
 
+fn extend(kind: PromptKind, id: &str, seconds: u64) -> Command {
+    Command::ExtendPrompt { kind, id: fid(id), seconds, by: "ann".into() }
+}
+
+#[test]
+fn more_time_moves_the_deadline_of_a_prompt_and_nothing_else() {
+    for (kind, id, asks, extended, missed) in [
+        (
+            PromptKind::Approval,
+            "a",
+            "approval.requested {'approval_id':'a','tool_call_id':'c','kind':'tool','summary':'s','timeout_seconds':5}\n\
+             @wait approval a",
+            "approval.extended",
+            "approval.timed_out",
+        ),
+        (
+            PromptKind::Clarification,
+            "q",
+            "@invoke c\nclarification.requested {'clarification_id':'q','question':'?','tool_call_id':'c','timeout_seconds':5}\n\
+             @wait clarification q",
+            "clarification.extended",
+            "clarification.timed_out",
+        ),
+        (
+            PromptKind::Handoff,
+            "h",
+            "@invoke c\nhandoff.requested {'handoff_id':'h','reason':'r','target_kind':'human','tool_call_id':'c','timeout_seconds':5}\n\
+             @wait handoff h",
+            "handoff.extended",
+            "handoff.timed_out",
+        ),
+    ] {
+        let mut story = Story::of(&format!("@own\n@turn 0\n@propose c\n@turned 0\n{asks}"));
+        let before_ms = story.state.open_prompts().next().unwrap().1.deadline_ms.unwrap();
+        assert_eq!(story.does(extend(kind, id, 60)), [extended], "the run goes on waiting");
+        let (_, prompt) = story.state.open_prompts().next().unwrap();
+        assert_eq!((prompt.deadline_ms, prompt.extensions()), (Some(before_ms + 60_000), 1));
+        let said = story.last(extended);
+        assert!(said.contains(r#""seconds":60,"by":"ann","tool_call_id":"c"}"#), "{said}");
+        story.now_ms = before_ms;
+        assert_eq!(story.does(Command::Tick), [""; 0], "its first deadline is over");
+        assert_eq!(story.state.status(), Status::Waiting);
+        story.now_ms = before_ms + 60_000;
+        assert_eq!(story.does(Command::Tick)[0], missed);
+        assert!(
+            kind == PromptKind::Clarification || story.last(missed).contains(r#""after_seconds":65"#),
+            "{}",
+            story.last(missed)
+        );
+    }
+}
+
+#[test]
+fn time_is_added_only_to_a_deadline_that_is_not_over_and_within_limits() {
+    use crate::limits::{EXTENSION_SECONDS_MAX, EXTENSIONS_MAX};
+    const KIND: PromptKind = PromptKind::Approval;
+    let asked = "@own\n@turn 0\n@propose c\n@turned 0\napproval.requested {'approval_id':'a','tool_call_id':'c',\
+                 'kind':'tool','summary':'s','timeout_seconds':5}\n@wait approval a";
+    let refused = |story: &Story, command: Command, code: Code, rule: Option<&str>, words: &str| {
+        let no = story.refuses(command);
+        assert_eq!((no.code, no.rule), (code, rule), "{}", no.message);
+        assert!(no.message.contains(words), "{}", no.message);
+    };
+    let mut story = Story::of(asked);
+    refused(&story, extend(KIND, "b", 9), Code::ApprovalNotFound, None, "was never asked");
+    refused(&story, extend(PromptKind::Handoff, "a", 9), Code::HandoffNotFound, None, "was never asked");
+    refused(&story, extend(KIND, "a", 0), Code::ExtensionRefused, None, "send at least 1");
+    story.does(extend(KIND, "a", EXTENSION_SECONDS_MAX - 1));
+    let rule = Some("limit.extension_seconds");
+    refused(&story, extend(KIND, "a", 2), Code::LimitReached, rule, "send at most 1");
+    refused(&story, extend(KIND, "a", u64::MAX), Code::LimitReached, rule, "send at most 1");
+    story.does(extend(KIND, "a", 1));
+
+    let mut often = Story::of(asked);
+    for _ in 0..EXTENSIONS_MAX {
+        often.does(extend(KIND, "a", 1));
+    }
+    let rule = Some("limit.extensions");
+    refused(&often, extend(KIND, "a", 1), Code::LimitReached, rule, "the most there may be");
+
+    let mut late = Story::of(asked);
+    late.now_ms += 5_000;
+    refused(&late, extend(KIND, "a", 9), Code::ApprovalNotPending, None, "which is over");
+    late.does(Command::Tick);
+    refused(&late, extend(KIND, "a", 9), Code::ApprovalNotPending, None, "by its timeout");
+
+    let endless = Story::of(SUSPENDED);
+    refused(&endless, extend(KIND, "a", 9), Code::ExtensionRefused, None, "has no deadline");
+}
+
 #[test]
 fn a_handoff_in_the_middle_closes_what_else_is_open() {
     let mut story = Story::of(

@@ -71,7 +71,12 @@ pub(super) fn command(dice: &mut Dice<'_>, state: &State) -> Command {
     }
     match throw {
         0..72 => report(dice, state),
-        72..77 => Command::Tick,
+        72..76 => Command::Tick,
+        76 => {
+            let kind = dice.pick(&PromptKind::ALL).unwrap_or(PromptKind::Approval);
+            let id = prompt(dice, state, kind);
+            Command::ExtendPrompt { kind, id, seconds: dice.below(90) as u64, by: by() }
+        }
         77..86 => {
             let id = prompt(dice, state, PromptKind::Approval);
             Command::ResolveApproval {

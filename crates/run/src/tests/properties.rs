@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use recount_event::{Code, Event, Payload, Stamp, codec};
 
 use super::dice::{self, Dice};
-use super::story::{T0, placed_all, run_id};
+use super::story::{T0, event_id, placed, placed_all, run_id};
 use crate::judge::judge;
 use crate::{
     CancelledBy, Command, Effects, Illegal, RULES, Reach, Rejection, State, apply, audit, decide, outstanding,
@@ -104,10 +104,12 @@ fn refused_by_both(so_far: &[Event], state: &State, command: &Command, stamp: St
     }
     events.extend(accepted);
     assert_eq!(audit(&events), None);
-    let mut payloads: Vec<Payload> = events.into_iter().map(|event| event.body.payload).collect();
-    payloads.push(refused.payload.clone());
-    let at = payloads.len() - 1;
-    let found = audit(&placed_all(payloads)).map(|illegal| (illegal.index, illegal.rule));
+    // The times stay, because deadlines depend on them.
+    let at = events.len();
+    let last_ms = events.last().map_or(T0, |last| last.occurred_ms);
+    events.push(Event { occurred_ms: last_ms, ..placed(at as u64, refused.payload.clone()) });
+    (0..).zip(&mut events).for_each(|(sequence, event)| event.event_id = event_id(sequence));
+    let found = audit(&events).map(|illegal| (illegal.index, illegal.rule));
     assert_eq!(found, Some((at, rule)), "{no:?} for {:?}", refused.payload);
 }
 
@@ -311,6 +313,7 @@ fn much_happens_in_the_stories() {
         ("handoff.acknowledged", 5),
         ("handoff.rejected", 5),
         ("handoff.timed_out", 5),
+        ("approval.extended", 1),
         ("tool.refused", 100),
         ("tool.completed", 100),
         ("tool.shell.output_chunk", 100),

@@ -9,13 +9,16 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
         (approval_granted(), Status::Finished),
         (approval_denied(), Status::Finished),
         (approval_timed_out(), Status::Finished),
+        (approval_extended(), Status::Finished),
         (allowed_always(), Status::Finished),
         (partial_answers(), Status::Finished),
         (clarification(), Status::Finished),
         (clarification_timed_out(), Status::Finished),
+        (clarification_extended(), Status::Finished),
         (handoff(), Status::Finished),
         (handoff_rejected(), Status::Cancelled),
         (handoff_timed_out(), Status::Failed),
+        (handoff_extended(), Status::Finished),
     ]
 }
 
@@ -84,6 +87,28 @@ fn approval_granted() -> Story {
         r#""kind":"shell","duration_ms":1196,"summary":"exited with status 0","output":"""#,
     );
     closes(&mut story, 19_406, 1, "The packages are gone.");
+    story
+}
+
+/// Ten more minutes were asked for, twice, and the answer came in the last of them.
+fn approval_extended() -> Story {
+    let mut story = asks_to_delete("approval-extended");
+    let extended = |until: u64| {
+        format!(
+            r#"{{"approval_id":"@appr.rm","expires_at":"@at.{until}","seconds":600,"by":"operator","tool_call_id":"@call.rm"}}"#
+        )
+    };
+    story.say(240_100, "approval.extended", &extended(900_650));
+    story.say(880_000, "approval.extended", &extended(1_500_650));
+    story.say(1_400_000, "approval.resolved", r#"{"approval_id":"@appr.rm","decision":"rejected","by":"operator","tool_call_id":"@call.rm","comment":"too much"}"#);
+    story.say(1_400_000, "run.continued", r#"{"by":"operator"}"#);
+    story.tool(
+        1_400_000,
+        "tool.refused",
+        "rm",
+        r#""code":"denied","message":"operator rejected the call: too much""#,
+    );
+    closes(&mut story, 1_400_006, 1, "The packages stay.");
     story
 }
 
@@ -227,6 +252,17 @@ fn clarification_timed_out() -> Story {
     story
 }
 
+fn clarification_extended() -> Story {
+    let mut story = asks_which("clarification-extended");
+    story.say(590_000, "clarification.extended", r#"{"clarification_id":"@clar.ask","expires_at":"@at.900510","seconds":300,"by":"operator","tool_call_id":"@call.ask"}"#);
+    story.say(890_000, "clarification.answered", r#"{"clarification_id":"@clar.ask","response":{"choice":"1.22"},"by":"operator","tool_call_id":"@call.ask"}"#);
+    story.say(890_000, "run.continued", r#"{"by":"operator"}"#);
+    story.tool(890_000, "tool.invoked", "ask", r#""executor":"server""#);
+    story.tool(890_000, "tool.completed", "ask", r#""output":{"choice":"1.22"}"#);
+    closes(&mut story, 890_006, 1, "Go 1.22, then.");
+    story
+}
+
 /// The run has given up and waits for a takeover.
 fn hands_off(name: &'static str) -> Story {
     let mut story = started_run(name, "Merge the budgets of two customers.");
@@ -256,6 +292,26 @@ fn handoff() -> Story {
     story.tool(61_300, "tool.invoked", "off", r#""executor":"server""#);
     story.tool(61_300, "tool.completed", "off", r#""summary":"dana took over""#);
     story.finished_as(61_300, "handed_off");
+    story
+}
+
+fn handoff_extended() -> Story {
+    let mut story = hands_off("handoff-extended");
+    story.say(
+        61_300,
+        "handoff.extended",
+        r#"{"handoff_id":"@hand.off","expires_at":"@at.90000650","seconds":3600,"by":"dana","tool_call_id":"@call.off"}"#,
+    );
+    let at = 89_000_000;
+    story.say(
+        at,
+        "handoff.acknowledged",
+        r#"{"handoff_id":"@hand.off","by":"dana","tool_call_id":"@call.off"}"#,
+    );
+    story.say(at, "run.continued", r#"{"by":"dana"}"#);
+    story.tool(at, "tool.invoked", "off", r#""executor":"server""#);
+    story.tool(at, "tool.completed", "off", r#""summary":"dana took over""#);
+    story.finished_as(at, "handed_off");
     story
 }
 

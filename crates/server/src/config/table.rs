@@ -182,6 +182,8 @@ settings! { place;
         "further paths for [applications](faces/aap.md), in addition to `/aap`, which always exists; none within another, and none in use by something else; comma-separated in the variable";
     public_meta: bool = Bool "aap.public_meta", "false", yes_or_no,
         "`true`: `meta` below these paths, which lists the agents, requires no token";
+    subscriptions_max: u32 = Number "aaep.subscriptions_max", recount_face_aaep::limits::SUBSCRIPTIONS_MAX.to_string(), from_one,
+        "subscriptions of [accessibility tools](faces/aaep.md) at a time, of all tenants; one more is rejected with `rate_limit`";
 }
 
 /// The home folder, if only users of this machine can start runs and no token is required.
