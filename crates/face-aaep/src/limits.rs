@@ -22,6 +22,9 @@ pub const CHOICES_MAX: usize = 32;
 /// an imported run with more, the later ones are only counted.
 pub const PROMPTS_REPEATED_MAX: usize = 64;
 
+/// Calls of one turn whose questions are prompts already, so that the calls are not projected; of more of them both are.
+pub const ASKING_CALLS_MAX: usize = 256;
+
 /// Milliseconds, by the times of the log, between two reports of progress of a tool that writes output; the output in
 /// between is left out.
 pub const TOOL_PROGRESS_EVERY_MS: i64 = 10_000;

@@ -20,7 +20,7 @@ use self::stage::Stage;
 use self::voice::Voice;
 use super::Invocation;
 use super::invocation::block_on_threads;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::output::note;
 
 /// Speak what runs do, and answer prompts by keyboard

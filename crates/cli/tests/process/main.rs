@@ -21,6 +21,7 @@ mod future;
 mod guide;
 mod judging_captures;
 mod lines;
+mod listening;
 mod logging;
 mod lost_log;
 mod moving;

@@ -172,7 +172,7 @@ impl Course {
         if self.prompts.contains_key(&asked.clarification_id) {
             return;
         }
-        self.asking_calls.extend(asked.tool_call_id.clone());
+        self.is_asking(asked.tool_call_id.as_ref());
         self.enters(to, State::AwaitingInput);
         let question = text::field(&asked.question);
         let question = if question.is_empty() { "?".to_owned() } else { question };
@@ -265,7 +265,7 @@ impl Course {
         if self.handoffs.contains_key(&asked.handoff_id) {
             return;
         }
-        self.asking_calls.extend(asked.tool_call_id.clone());
+        self.is_asking(asked.tool_call_id.as_ref());
         // Leaving `awaiting_input` would say that the open prompts are settled.
         if self.prompts.is_empty() {
             self.enters(to, State::HandingOff);
