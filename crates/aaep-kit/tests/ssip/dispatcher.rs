@@ -72,7 +72,7 @@ impl Dispatcher {
         read(&self.folder.path().join("spoken"))
     }
 
-    /// Waits until the writer has begun to speak this.
+    /// Waits until the writer has started to speak this.
     #[allow(dead_code, reason = "each test program uses some of it")]
     #[track_caller]
     pub fn wait_for(&self, text: &str) {
