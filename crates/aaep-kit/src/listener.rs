@@ -67,7 +67,7 @@ pub struct ListenerEnds {
 }
 
 /// Why a connection is over.
-enum Over {
+enum ConnectionEnd {
     End(ListenerEnd),
     Lost(String),
 }
@@ -94,12 +94,12 @@ impl EventListener {
         loop {
             let over = match self.connect().await {
                 Ok(()) => self.listen().await,
-                Err(why) if self.connections > 0 && why.may_pass() => Over::Lost(why.to_string()),
-                Err(why) => Over::End(ListenerEnd::Lost(why)),
+                Err(why) if self.connections > 0 && why.may_pass() => ConnectionEnd::Lost(why.to_string()),
+                Err(why) => ConnectionEnd::End(ListenerEnd::Lost(why)),
             };
             let why = match over {
-                Over::End(end) => return end,
-                Over::Lost(why) => why,
+                ConnectionEnd::End(end) => return end,
+                ConnectionEnd::Lost(why) => why,
             };
             self.in_vain += 1;
             if self.in_vain > limits::LISTENER_RECONNECTS_MAX {
@@ -169,11 +169,11 @@ impl EventListener {
         Ok(())
     }
 
-    async fn listen(&mut self) -> Over {
-        let stopped = || Over::End(ListenerEnd::Stopped);
+    async fn listen(&mut self) -> ConnectionEnd {
+        let stopped = || ConnectionEnd::End(ListenerEnd::Stopped);
         let Some(link) = &mut self.link else { return stopped() };
         if link.is_rejected() {
-            return Over::End(rejection(link.answer().unwrap_or_default()));
+            return ConnectionEnd::End(rejection(link.answer().unwrap_or_default()));
         }
         let subscription = subscription_of(link);
         let connected = ListenerReport::Connected { subscription, again: self.connections > 1 };
@@ -185,9 +185,9 @@ impl EventListener {
                 heard = link.next() => {
                     let heard = match heard {
                         Ok(Some(heard)) => heard,
-                        Ok(None) => return Over::Lost("the producer ended the stream".to_owned()),
-                        Err(why) if why.may_pass() => return Over::Lost(why.to_string()),
-                        Err(why) => return Over::End(ListenerEnd::Lost(why)),
+                        Ok(None) => return ConnectionEnd::Lost("the producer ended the stream".to_owned()),
+                        Err(why) if why.may_pass() => return ConnectionEnd::Lost(why.to_string()),
+                        Err(why) => return ConnectionEnd::End(ListenerEnd::Lost(why)),
                     };
                     self.in_vain = 0;
                     match report(&heard) {
@@ -201,7 +201,7 @@ impl EventListener {
                             }
                         }
                         Ok(None) => {}
-                        Err(end) => return Over::End(end),
+                        Err(end) => return ConnectionEnd::End(end),
                     }
                 }
                 message = self.messages.recv() => {

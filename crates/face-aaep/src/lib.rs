@@ -6,6 +6,7 @@
 
 mod delivery;
 mod error;
+mod legacy;
 pub mod limits;
 mod manifest;
 pub mod project;
@@ -22,6 +23,7 @@ mod traffic;
 mod view;
 
 pub use error::refusal_response;
+pub use legacy::RoomAgent;
 pub use recount_aaep_host::MANIFEST;
 pub use replies::{AttemptLog, Outcome, ReplyAttempt};
 pub use reply_tokens::TokenKey;

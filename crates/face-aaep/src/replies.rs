@@ -16,7 +16,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recount_aaep::Event;
-use recount_aaep::wire::SubscriptionId;
+use recount_aaep::wire::{ReplyToken, SubscriptionId};
+use recount_event::{ForeignId, RunId};
 use recount_world::Kind;
 
 pub(crate) use self::attempt::Unlogged;
@@ -63,6 +64,11 @@ impl ReplyState {
     /// answered from now on.
     pub(crate) fn show(&self, event: &mut Event) {
         self.shown().show(event, |first| self.tokens.bound(&self.subscription, first));
+    }
+
+    /// The token that this subscription is sent for a prompt.
+    pub(crate) fn token_of(&self, run: RunId, prompt: &ForeignId) -> ReplyToken {
+        self.tokens.bound(&self.subscription, &self.tokens.of(run, prompt))
     }
 
     /// When a prompt tells its time next, in milliseconds since 1970.

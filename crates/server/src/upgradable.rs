@@ -1,4 +1,4 @@
-//! A connection as the HTTP library holds it: whoever accepted it learns when it is dropped, also after an upgrade passed it
+//! A connection as the HTTP library holds it: the server learns when it is dropped, also after an upgrade passed it
 //! on to a WebSocket. It must not know what is spoken on it. See [`upgradable`].
 
 use std::convert::Infallible;

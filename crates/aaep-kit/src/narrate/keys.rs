@@ -7,7 +7,7 @@ use recount_aaep::wire::{
 
 use super::dialog::{self, Dialog, HELP, NarratorKey, PromptAnswer, YesOrNo};
 use super::narrator::{Narrator, NarratorEffect};
-use super::open_prompt::{AskedPrompt, Asks};
+use super::open_prompt::{AskedPrompt, PromptKind};
 use super::outgoing::Outgoing;
 use super::utterance::SpeechPriority;
 use super::wording;
@@ -98,7 +98,7 @@ fn press_digit(narrator: &mut Narrator, digit: char) {
 /// The choice with a number, of the current prompt: its value and its label.
 fn chosen(narrator: &Narrator, digits: &str) -> Option<(AskedPrompt, (String, String))> {
     let prompt = narrator.prompts.current()?;
-    let Asks::Clarification { choices, .. } = &prompt.asks else { return None };
+    let PromptKind::Clarification { choices, .. } = &prompt.asks else { return None };
     let at = digits.parse::<usize>().ok()?.checked_sub(1)?;
     let choice = choices.get(at)?;
     Some((prompt.clone(), (choice.value.clone(), wording::line(&choice.label))))
@@ -140,7 +140,7 @@ fn begin_typing(narrator: &mut Narrator, now_ms: u64) {
         return narrator.say_reply("The prompt has just changed. Listen, and press the key again.");
     }
     match &prompt.asks {
-        Asks::Clarification { freetext, numeric, choices, .. }
+        PromptKind::Clarification { freetext, numeric, choices, .. }
             if *freetext || *numeric || !choices.is_empty() =>
         {
             narrator.dialog = Dialog::Typing { token: prompt.token, text: String::new() };
@@ -293,7 +293,7 @@ fn change_level(narrator: &mut Narrator, up: bool) {
     }
 }
 
-/// Asks for more time to answer the current prompt.
+/// PromptKind for more time to answer the current prompt.
 fn extend(narrator: &mut Narrator) {
     let Some(token) = narrator.prompts.current().map(|prompt| prompt.token.clone()) else {
         return narrator.say_reply("No prompt is open.");

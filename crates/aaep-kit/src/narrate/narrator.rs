@@ -8,7 +8,7 @@ use recount_aaep::{Body, Event, Message};
 
 use super::dialog::Dialog;
 use super::level::SpeechLevel;
-use super::open_prompt::{Added, AskedPrompt, Asks, OpenPrompts};
+use super::open_prompt::{Added, AskedPrompt, OpenPrompts, PromptKind};
 use super::outgoing::Outgoing;
 use super::sessions::{NarratedSessions, SessionEnd};
 use super::utterance::{SpeechPriority, Utterance};
@@ -188,10 +188,10 @@ impl Narrator {
     ) -> Option<AskedPrompt> {
         let (token, timeout_seconds, asks) = match &event.body {
             Body::AwaitingConfirmation(prompt) => {
-                (&prompt.reply_token, prompt.timeout_seconds, Asks::of_confirmation(prompt))
+                (&prompt.reply_token, prompt.timeout_seconds, PromptKind::of_confirmation(prompt))
             }
             Body::AwaitingClarification(prompt) => {
-                (&prompt.reply_token, prompt.timeout_seconds, Asks::of_clarification(prompt))
+                (&prompt.reply_token, prompt.timeout_seconds, PromptKind::of_clarification(prompt))
             }
             _ => return None,
         };

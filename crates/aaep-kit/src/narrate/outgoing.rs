@@ -15,7 +15,7 @@ pub enum Outgoing {
         subscription: SubscriptionId,
         session: SessionId,
     },
-    /// Asks for more time to answer a prompt. The protocol has no message for it.
+    /// PromptKind for more time to answer a prompt. The protocol has no message for it.
     Extend {
         subscription: SubscriptionId,
         token: ReplyToken,

@@ -172,7 +172,7 @@ impl Course {
         if self.prompts.contains_key(&asked.clarification_id) {
             return;
         }
-        self.asking_calls.extend(asked.tool_call_id.clone());
+        self.is_asking(asked.tool_call_id.as_ref());
         self.enters(to, State::AwaitingInput);
         let question = text::field(&asked.question);
         let question = if question.is_empty() { "?".to_owned() } else { question };
@@ -265,7 +265,7 @@ impl Course {
         if self.handoffs.contains_key(&asked.handoff_id) {
             return;
         }
-        self.asking_calls.extend(asked.tool_call_id.clone());
+        self.is_asking(asked.tool_call_id.as_ref());
         // Leaving `awaiting_input` would say that the open prompts are settled.
         if self.prompts.is_empty() {
             self.enters(to, State::HandingOff);
@@ -288,7 +288,9 @@ impl Course {
         );
         body.target_uri = asked.target_uri.clone().filter(|uri| is_uri(uri));
         body.packaged_context = asked.packaged_context.as_ref().and_then(|context| {
-            let small = context.text().len() <= limits::FIELD_CHARS_MAX;
+            let texts = [&summaries.terse, &summaries.normal, &summaries.detailed].into_iter().flatten();
+            let others = body.reason.len() + texts.map(String::len).sum::<usize>();
+            let small = context.text().len() + others <= limits::HANDOFF_BYTES_MAX;
             if small { serde_json::from_str(context.text()).ok() } else { None }
         });
         body.urgency_for_handoff = asked.urgency_for_handoff.map(|urgency| match urgency {

@@ -35,7 +35,7 @@ pub(super) async fn answer(
 }
 
 /// A refusal, with its status where that is not the one of its reason.
-type Refused = (Refusal, Option<StatusCode>);
+pub(super) type Refused = (Refusal, Option<StatusCode>);
 
 async fn accepted(
     state: &FaceState,
@@ -92,7 +92,7 @@ async fn accepted(
 }
 
 /// A run that the caller may see. Of any other it is not said whether it exists.
-async fn find(engine: &Engine, caller: &Caller, run: RunId) -> Result<RunRow, Refused> {
+pub(super) async fn find(engine: &Engine, caller: &Caller, run: RunId) -> Result<RunRow, Refused> {
     let row = engine.catalogue().run(run).await.map_err(failed)?;
     let seen = |row: &RunRow| {
         let task = row.task_id.as_ref().and_then(|task| task.parse().ok());

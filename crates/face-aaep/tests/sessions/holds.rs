@@ -111,6 +111,10 @@ fn asks_as_often_as_the_run(events: &[Event], told: &[(u64, Told)]) {
 fn calls_heard(events: &[Event]) -> usize {
     let mut asking = BTreeSet::new();
     let mut heard = |event: &Event| match event.payload() {
+        Payload::TurnStarted(_) => {
+            asking.clear();
+            false
+        }
         Payload::ClarificationRequested(asked) => {
             asking.extend(asked.tool_call_id.clone());
             false

@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::keyboard::Keyboard;
 use super::voice::Voice;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::aside;
 
