@@ -89,7 +89,7 @@ pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Re
 async fn latest(beginning: &Beginning<'_>) -> Result<Option<RunId>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
     let runs = beginning.face.engine.catalogue().list_session_runs(beginning.session, &query).await?.items;
-    Ok(runs.first().and_then(|row| row.id.parse().ok()))
+    Ok(runs.first().map(|row| row.id))
 }
 
 /// What a turn disables cannot be allowed by it: overrides hold before permissions do.

@@ -135,10 +135,7 @@ async fn keep(beginning: &Beginning<'_>, said: &Said) -> Result<Vec<Attached>, R
             by: beginning.face.caller.id.clone(),
         };
         let row = beginning.face.engine.write().upload(upload).await?;
-        let artifact_id = ForeignId::parse(&row.id).map_err(|why| {
-            Refusal::new(Code::Internal, format!("an upload is called {:?}: {why}", row.id))
-        })?;
-        kept.push(Attached { artifact_id, mime: mime.to_owned(), name: None });
+        kept.push(Attached { artifact_id: row.id, mime: mime.to_owned(), name: None });
     }
     Ok(kept)
 }

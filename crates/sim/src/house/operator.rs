@@ -9,7 +9,6 @@ use recount_run::{CancelledBy, Command, PromptKind};
 
 use super::{House, Trouble};
 use crate::dice::Dice;
-use crate::teller;
 use crate::trace::Check;
 
 pub(super) async fn operate(house: Arc<House>, n: u64) {
@@ -40,9 +39,9 @@ impl Operator {
         let ask = |engine: Engine| async move { engine.read().list_approvals(&query).await };
         let Ok(listed) = self.house.call("list_approvals", ask).await else { return };
         let Some(row) = self.dice.pick(&listed.items) else { return };
-        let Ok(run) = row.run_id.parse() else { return };
+        let run = row.run_id;
         let command = Command::ResolveApproval {
-            approval_id: teller::id(&row.id),
+            approval_id: row.id.clone(),
             approve: self.dice.permille(700),
             by: self.name.clone(),
             comment: None,
@@ -54,9 +53,10 @@ impl Operator {
             match self.submit(run, command).await {
                 Ok(Some(sequence)) => {
                     let answer = (run, sequence, self.name.clone());
-                    let mut answers = self.house.book().answers.get(&row.id).cloned().unwrap_or_default();
+                    let mut answers =
+                        self.house.book().answers.get(row.id.as_str()).cloned().unwrap_or_default();
                     answers.push(answer);
-                    self.house.book().answers.insert(row.id.clone(), answers.clone());
+                    self.house.book().answers.insert(row.id.to_string(), answers.clone());
                     // The id of a request that was pruned is free again.
                     answers.retain(|(run, sequence, _)| !self.house.may_be_gone(*run, *sequence));
                     if answers.len() > 1 {
@@ -117,19 +117,18 @@ impl Operator {
             let Ok(listed) = self.house.call("list_clarifications", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
             let response = Json::of(&self.name).expect("a name is JSON");
-            let clarification_id = teller::id(&row.id);
+            let clarification_id = row.id.clone();
             let command =
                 Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None };
-            (row.id.clone(), row.run_id.clone(), command)
+            (row.id.clone(), row.run_id, command)
         } else {
             let ask = |engine: Engine| async move { engine.read().list_handoffs(&query).await };
             let Ok(listed) = self.house.call("list_handoffs", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
-            let handoff_id = teller::id(&row.id);
+            let handoff_id = row.id.clone();
             let command = Command::AcknowledgeHandoff { handoff_id, by, comment: None };
-            (row.id.clone(), row.run_id.clone(), command)
+            (row.id.clone(), row.run_id, command)
         };
-        let Ok(run) = run.parse() else { return };
         let Err(Trouble::Rejected(rejection)) = self.submit(run, command).await else { return };
         let too_late = matches!(rejection.code, Code::ClarificationNotPending | Code::HandoffNotPending);
         // The question may have been pruned since the list was read.

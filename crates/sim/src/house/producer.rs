@@ -123,7 +123,7 @@ impl Producer {
                 let ask =
                     |engine: Engine| async move { engine.write().create_task(None, Some(queued)).await };
                 self.house.call("create_task", ask).await.map(|(row, run)| {
-                    self.task = row.id.parse().ok();
+                    self.task = Some(row.id);
                     self.house.book().tasks.extend(self.task);
                     self.belongs(run, self.task);
                     run
