@@ -19,9 +19,16 @@ const BROWSERS: &[&str] = &["/usr/bin/chromium", "chromium", "chromium-browser",
 const BROWSER_VARIABLE: &str = "RECOUNT_CHROMIUM";
 
 /// Programs and the packages that bring them: `curl` runs the commands of the README, `sqlite3` asks a live
-/// store, `bwrap` is one of the two layers of the sandbox, `git` what tools run and `perl` what tries to escape.
-const PROGRAMS: &[(&str, &str)] =
-    &[("curl", "curl"), ("sqlite3", "sqlite3"), ("bwrap", "bubblewrap"), ("git", "git"), ("perl", "perl")];
+/// store, `bwrap` is one of the two layers of the sandbox, `git` what tools run, `perl` what tries to escape and
+/// `speech-dispatcher` what speaks.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("curl", "curl"),
+    ("sqlite3", "sqlite3"),
+    ("bwrap", "bubblewrap"),
+    ("git", "git"),
+    ("perl", "perl"),
+    ("speech-dispatcher", "speech-dispatcher"),
+];
 
 const BROWSER_PACKAGES: &[&str] = &["chromium", "chromium-driver"];
 const NODE_PACKAGES: &[&str] = &["nodejs", "npm"];

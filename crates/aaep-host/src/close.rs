@@ -12,6 +12,12 @@ pub enum Close {
     Asked,
     /// The subscription is not open any more, or there are too many readers.
     Unavailable,
+    /// The token is not valid, or not any more.
+    Unauthenticated,
+    /// The token does not permit to subscribe.
+    Denied,
+    /// The server ends.
+    Shutdown,
     NotText,
     /// A frame is too large or broken.
     Unreadable,
@@ -25,7 +31,12 @@ impl Close {
             Close::Rejected => (4001, "the subscription was rejected"),
             Close::NoHandshake => (4004, "a subscription.request comes first, and soon"),
             Close::Asked => (4005, "closed as asked"),
-            Close::Unavailable => (1013, "too many subscribers listen already"),
+            Close::Unavailable => {
+                (1013, "the subscription is not open any more, or too many subscribers listen")
+            }
+            Close::Unauthenticated => (4002, "the token is not valid any more"),
+            Close::Denied => (4003, "the token does not permit this subscription"),
+            Close::Shutdown => (1001, "the server is shutting down"),
             Close::NotText => (1003, "send text frames"),
             Close::Unreadable => (1009, "the frame cannot be read"),
         }

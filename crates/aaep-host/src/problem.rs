@@ -14,6 +14,8 @@ pub enum Problem {
     SubscriptionUnknown,
     /// There are too many readers.
     Full,
+    /// Events cannot be read at the moment.
+    Unavailable,
     /// A body that is no message that a producer takes. The response is the same whatever is wrong with it, so that a
     /// sender learns nothing about prompts.
     Malformed,
@@ -54,6 +56,11 @@ impl Problem {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "full",
                 "too many subscribers listen already; close one",
+            ),
+            Problem::Unavailable => error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "the events cannot be read at the moment; try again shortly",
             ),
             Problem::Malformed | Problem::NotText => error(
                 StatusCode::BAD_REQUEST,

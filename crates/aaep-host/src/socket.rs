@@ -9,6 +9,7 @@ use axum::extract::{Extension, State};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::SinkExt as _;
+use http::StatusCode;
 
 use crate::{Close, Feed, Item, Place, Problem, Producer, Reply, Route, SUBPROTOCOL, Sockets, Source};
 
@@ -85,7 +86,13 @@ async fn handshake<P: Producer>(
     if let Some(text) = answer.text {
         socket.send(Message::text(text)).await.map_err(|_| End::Left)?;
     }
-    answer.result.map_err(|_| End::Close(Close::Rejected))
+    answer.result.map_err(|rejected| {
+        End::Close(match rejected.status {
+            StatusCode::UNAUTHORIZED => Close::Unauthenticated,
+            StatusCode::FORBIDDEN => Close::Denied,
+            _ => Close::Rejected,
+        })
+    })
 }
 
 /// The text of a frame; `None` for frames without meaning.

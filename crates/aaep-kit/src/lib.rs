@@ -10,11 +10,15 @@ mod faults;
 mod glance;
 pub mod limits;
 pub mod link;
+pub mod listener;
+pub mod narrate;
 pub mod recording;
 pub mod replay;
 pub mod scenario;
 pub mod scripted;
 pub mod scripted_subscriber;
+pub mod ssip;
+pub mod stdio;
 pub mod trace;
 pub mod validate;
 

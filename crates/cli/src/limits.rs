@@ -92,3 +92,15 @@ pub(crate) const HELD_WORD_WAIT: Duration = Duration::from_millis(200);
 
 /// Columns of a terminal that does not say how many it has.
 pub(crate) const COLUMNS_DEFAULT: usize = 80;
+
+/// Bytes that are read from the keyboard at a time; more wait in the terminal.
+pub(crate) const KEY_BYTES: usize = 256;
+
+/// How long one utterance may take; then the next one is spoken, whatever is reported.
+pub(crate) const SPEECH_UTTERANCE_WAIT: Duration = Duration::from_secs(600);
+
+/// How long the end of an utterance that was cancelled is awaited; then the next one is spoken.
+pub(crate) const SPEECH_CANCEL_WAIT: Duration = Duration::from_secs(2);
+
+/// How long the rest is spoken after a subscription has ended; then the program ends.
+pub(crate) const SPEECH_FINISH_WAIT: Duration = Duration::from_secs(60);

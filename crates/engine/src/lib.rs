@@ -34,8 +34,8 @@ pub use catalogue::{
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
-    ArtifactFilter, Delivery, Digest, Events, FeedPage, Framing, Messages, ReadHandle, ReaderStats,
-    SessionStanding, SharedEvent, Sieve, Subscription, Told, TypePattern,
+    ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, Messages, ReadHandle,
+    ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told, TypePattern,
 };
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;

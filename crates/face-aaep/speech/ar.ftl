@@ -1,4 +1,4 @@
-# What a listener is told of a run, in Arabic. docs/aaep/speech.md explains the format for translators.
+# What listeners hear of a run, in Arabic. docs/aaep/speech.md explains the format for translators.
 
 ## The beginning and the end
 
@@ -105,15 +105,8 @@ text-cut = قُطع النص.
     .terse = قُطع.
 compacted = حل ملخص محل أجزاء سابقة من المحادثة.
     .terse = اختُصرت المحادثة.
-trimmed = { $results ->
-        [zero] لم تُختصر أي نتيجة.
-        [one] اختُصرت نتيجة سابقة واحدة للنموذج.
-        [two] اختُصرت نتيجتان سابقتان للنموذج.
-        [few] اختُصرت { $results } نتائج سابقة للنموذج.
-        [many] اختُصرت { $results } نتيجة سابقة للنموذج.
-       *[other] اختُصرت { $results } نتيجة سابقة للنموذج.
-    }
-    .terse = اختُصرت النتائج.
+workspace-failed = تعذر إعداد مجلد العمل.
+    .terse = لا مجلد عمل.
 budget-warning = استُهلك { $percent } بالمئة من الميزانية.
     .terse = الميزانية { $percent } بالمئة.
 budget-exceeded = استُهلكت الميزانية كلها. يتوقف التشغيل.
@@ -131,6 +124,24 @@ tool-invoked-with = يستخدم { $tool }: { $arguments }
     .terse = { $tool }.
 tool-irreversible = يستخدم { $tool }، ولا يمكن التراجع عن ذلك: { $arguments }
     .terse = { $tool }، لا يمكن التراجع.
+tool-running = ما زال { $tool } يعمل منذ { $seconds ->
+        [zero] أقل من ثانية
+        [one] ثانية واحدة
+        [two] ثانيتين
+        [few] { $seconds } ثوانٍ
+        [many] { $seconds } ثانية
+       *[other] { $seconds } ثانية
+    }.
+    .terse = ما زال { $tool } يعمل.
+tool-running-saying = ما زال { $tool } يعمل منذ { $seconds ->
+        [zero] أقل من ثانية
+        [one] ثانية واحدة
+        [two] ثانيتين
+        [few] { $seconds } ثوانٍ
+        [many] { $seconds } ثانية
+       *[other] { $seconds } ثانية
+    }: { $line }
+    .terse = ما زال { $tool } يعمل.
 tool-succeeded = اكتمل { $tool }.
     .terse = اكتمل.
 tool-succeeded-saying = اكتمل { $tool }: { $summary }
@@ -154,12 +165,12 @@ todo = الخطوة { $step } من { $total }: { $item }
 
 ## Permission
 
-confirmation = { $action } { $consequence }
+confirmation = مطلوب إذنك: { $action } { $consequence }
     .terse = هل تسمح؟ { $action }
-    .detailed = { $action } { $consequence } { $preview }
-confirmation-irreversible = { $action } { $consequence } لا يمكن التراجع عن هذا.
+    .detailed = مطلوب إذنك: { $action } { $consequence } { $preview }
+confirmation-irreversible = مطلوب إذنك: { $action } { $consequence } لا يمكن التراجع عن هذا.
     .terse = هل تسمح؟ { $action } لا يمكن التراجع عن هذا.
-    .detailed = { $action } { $consequence } لا يمكن التراجع عن هذا. { $preview }
+    .detailed = مطلوب إذنك: { $action } { $consequence } لا يمكن التراجع عن هذا. { $preview }
 consequence-unknown = ما يترتب عليه غير معروف.
 consequence-by-rule = تطلب قاعدة إذنك: { $reason }
 action-unknown = استخدام { $tool }.
@@ -178,13 +189,53 @@ approval-timed-out-rejected = لم يجب أحد في الوقت المحدد. �
 approval-timed-out-approved = لم يجب أحد في الوقت المحدد. يُنفذ كما أُعلن.
     .terse = لا جواب، يُنفذ.
 
+## The time to answer
+
+extended-seconds = طلب { $by } وقتًا إضافيًا للجواب: { $seconds ->
+        [zero] لا ثوانٍ
+        [one] ثانية واحدة
+        [two] ثانيتان
+        [few] { $seconds } ثوانٍ
+        [many] { $seconds } ثانية
+       *[other] { $seconds } ثانية
+    }.
+    .terse = وقت إضافي.
+extended-minutes = طلب { $by } وقتًا إضافيًا للجواب: { $minutes ->
+        [zero] لا دقائق
+        [one] دقيقة واحدة
+        [two] دقيقتان
+        [few] { $minutes } دقائق
+        [many] { $minutes } دقيقة
+       *[other] { $minutes } دقيقة
+    }.
+    .terse = وقت إضافي.
+seconds-left = الوقت المتبقي للجواب: { $seconds ->
+        [zero] لا ثوانٍ
+        [one] ثانية واحدة
+        [two] ثانيتان
+        [few] { $seconds } ثوانٍ
+        [many] { $seconds } ثانية
+       *[other] { $seconds } ثانية
+    }.
+    .terse = بقي { $seconds } ث.
+minutes-left = الوقت المتبقي للجواب: { $minutes ->
+        [zero] لا دقائق
+        [one] دقيقة واحدة
+        [two] دقيقتان
+        [few] { $minutes } دقائق
+        [many] { $minutes } دقيقة
+       *[other] { $minutes } دقيقة
+    }.
+    .terse = بقي { $minutes } د.
+
 ## Questions
 
-clarification = { $question }
+clarification = { $question } { $choices }
     .terse = سؤال: { $question }
-clarification-in-context = { $question }
+clarification-in-context = { $question } { $choices }
     .terse = سؤال: { $question }
-    .detailed = { $context } { $question }
+    .detailed = { $context } { $question } { $choices }
+choices = اختر واحدًا مما يلي: { $choices }.
 answered = أجاب { $by }: { $answer }
     .terse = أُجيب.
 answered-plain = أجاب { $by }.
@@ -230,6 +281,8 @@ joined-request = { $agent } يعمل الآن على ما يلي: { $request } {
     .terse = { $state }
 missed = لم يصل إلى هنا بعض ما قام به { $agent }. { $state }
     .terse = فات بعض ما جرى. { $state }
+aged-out = لم يعد ما جرى في هذا العمل محفوظًا.
+    .terse = لم يعد محفوظًا.
 open-prompts = { $prompts ->
         [zero] لا يوجد سؤال ينتظر جوابك.
         [one] سؤال واحد ينتظر جوابك.

@@ -1,4 +1,4 @@
-# What a listener is told of a run, in English. docs/aaep/speech.md explains the format for translators.
+# What listeners hear of a run, in English. docs/aaep/speech.md explains the format for translators.
 #
 # The value of a message is its normal form, one sentence; `.terse` is a few words, `.detailed` is all there is to say.
 # A message without `.detailed` has nothing to add.
@@ -61,15 +61,15 @@ handing-off = Handing the work over.
 
 ## The course of a run
 
-taken-over = Another worker goes on with this run.
+taken-over = Another worker continues this run.
     .terse = Taken over.
 throttled = The run is number { $place } in the queue: { $reason }
     .terse = Queued.
-continued = The run goes on.
-    .terse = Going on.
-continued-by = The run goes on, after an answer of { $by }.
-    .terse = Going on.
-resumed = This run goes on where an earlier one stopped.
+continued = The run continues.
+    .terse = Continuing.
+continued-by = The run continues after an answer from { $by }.
+    .terse = Continuing.
+resumed = This run continues where an earlier one stopped.
     .terse = Resumed.
 disconnected = The connection to the agent was lost for a while. What it did meanwhile is not in this record.
     .terse = Connection was lost.
@@ -78,19 +78,16 @@ waiting-for-application = Waiting for the application to carry out { $calls ->
        *[other] { $calls } tool calls
     }.
     .terse = Waiting for the application.
-turn-failed = The model could not answer: { $message }
+turn-failed = The model did not answer: { $message }
     .terse = Model error.
-turn-retried = The model could not answer and is asked again: { $message }
+turn-retried = The model did not answer. Trying again: { $message }
     .terse = Retrying.
 text-cut = The text was cut off.
     .terse = Cut off.
 compacted = Earlier parts of the conversation were replaced by a summary.
     .terse = Conversation shortened.
-trimmed = { $results ->
-        [one] One earlier result was shortened for the model.
-       *[other] { $results } earlier results were shortened for the model.
-    }
-    .terse = Results shortened.
+workspace-failed = The workspace could not be prepared.
+    .terse = No workspace.
 budget-warning = { $percent } percent of the budget is used.
     .terse = Budget { $percent } percent.
 budget-exceeded = The budget is used up. The run stops.
@@ -108,9 +105,19 @@ tool-invoked-with = Using { $tool }: { $arguments }
     .terse = { $tool }.
 tool-irreversible = Using { $tool }, which cannot be undone: { $arguments }
     .terse = { $tool }, cannot be undone.
-tool-succeeded = { $tool } is done.
+tool-running = { $tool } has been running for { $seconds ->
+        [one] one second
+       *[other] { $seconds } seconds
+    }.
+    .terse = { $tool } is still running.
+tool-running-saying = { $tool } has been running for { $seconds ->
+        [one] one second
+       *[other] { $seconds } seconds
+    }: { $line }
+    .terse = { $tool } is still running.
+tool-succeeded = { $tool } finished.
     .terse = Done.
-tool-succeeded-saying = { $tool } is done: { $summary }
+tool-succeeded-saying = { $tool } finished: { $summary }
     .terse = Done.
 tool-failed = { $tool } failed: { $error }
     .terse = { $tool } failed.
@@ -118,7 +125,7 @@ tool-failed-plain = { $tool } failed.
     .terse = { $tool } failed.
 tool-cancelled = { $tool } was stopped.
     .terse = { $tool } stopped.
-tool-interrupted = { $tool } was interrupted. Whether it took effect is not known.
+tool-interrupted = { $tool } was interrupted. It may or may not have taken effect.
     .terse = { $tool } interrupted.
 tool-timed-out = { $tool } took too long and was stopped.
     .terse = { $tool } timed out.
@@ -131,73 +138,97 @@ todo = Step { $step } of { $total }: { $item }
 
 ## Permission
 
-confirmation = { $action } { $consequence }
-    .terse = May I? { $action }
-    .detailed = { $action } { $consequence } { $preview }
-confirmation-irreversible = { $action } { $consequence } This cannot be undone.
-    .terse = May I? { $action } This cannot be undone.
-    .detailed = { $action } { $consequence } This cannot be undone. { $preview }
-consequence-unknown = What follows from it is not known.
+confirmation = Permission needed: { $action } { $consequence }
+    .terse = Allow? { $action }
+    .detailed = Permission needed: { $action } { $consequence } { $preview }
+confirmation-irreversible = Permission needed: { $action } { $consequence } This cannot be undone.
+    .terse = Allow? { $action } This cannot be undone.
+    .detailed = Permission needed: { $action } { $consequence } This cannot be undone. { $preview }
+consequence-unknown = The consequences are not known.
 consequence-by-rule = A rule asks for your permission: { $reason }
 action-unknown = Use { $tool }.
 approved = { $by } allowed it.
     .terse = Allowed.
 approved-saying = { $by } allowed it: { $comment }
     .terse = Allowed.
-rejected = { $by } refused. It is not done.
+rejected = { $by } refused. The action is not carried out.
     .terse = Refused.
-rejected-saying = { $by } refused: { $comment } It is not done.
+rejected-saying = { $by } refused: { $comment } The action is not carried out.
     .terse = Refused.
-approval-withdrawn = The question was withdrawn. It is not done.
+approval-withdrawn = The request was withdrawn. The action is not carried out.
     .terse = Withdrawn.
-approval-timed-out-rejected = Nobody answered in time. It is not done.
-    .terse = No answer, not done.
-approval-timed-out-approved = Nobody answered in time. It is done, as was announced.
-    .terse = No answer, done.
+approval-timed-out-rejected = There was no answer in time. The action is not carried out.
+    .terse = No answer, not carried out.
+approval-timed-out-approved = There was no answer in time. The action is carried out, as announced.
+    .terse = No answer, carried out.
+
+## The time to answer
+
+extended-seconds = { $by } asked for more time: { $seconds ->
+        [one] one more second
+       *[other] { $seconds } more seconds
+    } to answer.
+    .terse = More time.
+extended-minutes = { $by } asked for more time: { $minutes ->
+        [one] one more minute
+       *[other] { $minutes } more minutes
+    } to answer.
+    .terse = More time.
+seconds-left = { $seconds ->
+        [one] One second is
+       *[other] { $seconds } seconds are
+    } left to answer.
+    .terse = { $seconds } s left.
+minutes-left = { $minutes ->
+        [one] One minute is
+       *[other] { $minutes } minutes are
+    } left to answer.
+    .terse = { $minutes } min left.
 
 ## Questions
 
-clarification = { $question }
+clarification = { $question } { $choices }
     .terse = Question: { $question }
-clarification-in-context = { $question }
+clarification-in-context = { $question } { $choices }
     .terse = Question: { $question }
-    .detailed = { $context } { $question }
+    .detailed = { $context } { $question } { $choices }
+choices = Choose one of: { $choices }.
 answered = { $by } answered: { $answer }
     .terse = Answered.
 answered-plain = { $by } answered.
     .terse = Answered.
-unanswered-default = Nobody answered in time. The agent goes on with: { $answer }
+unanswered-default = There was no answer in time. The agent continues with: { $answer }
     .terse = No answer, default used.
-unanswered = Nobody answered.
+unanswered = There was no answer.
     .terse = No answer.
 question-withdrawn = The question was withdrawn.
     .terse = Withdrawn.
 
 ## Handing over
 
-handoff = The agent cannot go on and asks for somebody to take over: { $reason }
-    .terse = Somebody has to take over.
+handoff = The agent cannot continue and asks for a person or another agent to take over: { $reason }
+    .terse = Handover needed.
 handoff-acknowledged = { $by } takes over.
     .terse = Taken over.
 handoff-rejected = { $by } did not take over.
     .terse = Not taken over.
 handoff-rejected-saying = { $by } did not take over: { $reason }
     .terse = Not taken over.
-handoff-timed-out = Nobody took over in time.
-    .terse = Nobody took over.
+handoff-timed-out = The handover timed out.
+    .terse = Handover timed out.
 
 ## Rules and errors
 
 blocked = A rule forbids { $tool }: { $reason }
     .terse = { $tool } forbidden.
-model-rewritten = The model { $to } is used in place of { $from }: { $reason }
+model-rewritten = The model { $to } replaces { $from }: { $reason }
     .terse = Other model.
-tool-unavailable = { $tool } is not there: { $reason }
-    .terse = { $tool } missing.
-capability-missing = The model { $model } cannot do what is needed: { $capability }
+tool-unavailable = { $tool } is not available: { $reason }
+    .terse = { $tool } not available.
+capability-missing = The model { $model } lacks a capability that is needed: { $capability }
     .terse = Model not suited.
-upstream = { $provider } has a problem: { $message }
-    .terse = Provider problem.
+upstream = { $provider } reported an error: { $message }
+    .terse = Provider error.
 
 ## Joining a run
 
@@ -205,8 +236,10 @@ joined = { $agent } is at work. { $state }
     .terse = { $state }
 joined-request = { $agent } is at work on this: { $request } { $state }
     .terse = { $state }
-missed = Some of what { $agent } did was not received here. { $state }
+missed = Some events of { $agent } were missed. { $state }
     .terse = Some was missed. { $state }
+aged-out = What happened in this run is no longer stored.
+    .terse = No longer stored.
 open-prompts = { $prompts ->
         [one] One question is waiting for your answer.
        *[other] { $prompts } questions are waiting for your answer.
@@ -227,5 +260,5 @@ clarification-of-others = Others are asked: { $question }
 
 ## Names in the place of others
 
-unnamed = Somebody
+unnamed = Someone
 agent-unnamed = The agent

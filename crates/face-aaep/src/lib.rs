@@ -4,18 +4,25 @@
 //! subscriber. Neither reads a clock, draws randomness or does I/O. `serve` is the face in a server: subscriptions, their
 //! streams and their replies. It must never know stores, agents or other faces.
 
+mod delivery;
 mod error;
 pub mod limits;
 mod manifest;
 pub mod project;
+mod projections;
 mod replies;
 mod reply_tokens;
 mod request;
+mod resume;
+mod sending;
 mod serve;
 pub mod speech;
 mod subscription;
+mod traffic;
+mod view;
 
 pub use error::refusal_response;
 pub use recount_aaep_host::MANIFEST;
+pub use replies::{AttemptLog, Outcome, ReplyAttempt};
 pub use reply_tokens::TokenKey;
-pub use serve::{FaceState, router};
+pub use serve::{FaceFigures, FaceState, router};

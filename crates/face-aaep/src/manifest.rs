@@ -2,13 +2,17 @@
 
 use recount_aaep::negotiate::Offer;
 use recount_aaep::wire::Producer;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::limits;
 use crate::speech::Speech;
 
 /// The agent id of this producer, the same through all versions.
 const AGENT: &str = "recount";
+
+/// The states that events name. A session begins in the first.
+const STATES: [&str; 7] =
+    ["idle", "thinking", "deciding", "calling_tool", "writing_output", "awaiting_input", "handing_off"];
 
 /// What handshakes are answered with.
 pub(crate) fn offer() -> Offer {
@@ -49,8 +53,14 @@ pub(crate) fn manifest(subscriptions_max: usize) -> String {
         },
         "framing": { "sse": "event: aaep.event", "websocket": "aaep.v1", "stdio": "json-rpc" },
         "heartbeat_seconds": limits::HEARTBEAT_EVERY.as_secs(),
-        "states": ["idle", "thinking", "deciding", "calling_tool", "writing_output", "awaiting_input", "handing_off"],
+        "state_transitions": transitions(),
+        "states": STATES,
         "multi_agent_pattern": "linked_sessions",
     })
     .to_string()
+}
+
+/// Which states may follow each. Runs of other producers do things in any order; none goes back to the first.
+fn transitions() -> Map<String, Value> {
+    STATES.iter().map(|from| ((*from).to_owned(), json!(STATES[1..]))).collect()
 }

@@ -1,32 +1,36 @@
-//! From the events of a run to what a listener is told of it: pure. Begin with [`Projector`].
+//! From the events of a run to the events of its AAEP session: pure. Begin with [`Projector`].
 //!
-//! A run is a session. A caller that projects it again from its first event gets the same events under the same names,
-//! wherever it is cut: a [`Projector`] is the place, and can be kept. Which of it one listener hears, when and how much
-//! of it, is decided behind this. It must never know clocks, keys of reply tokens, subscriptions or sockets.
+//! A run is a session. A caller that projects it again from its first event gets the same events under the same ids,
+//! wherever it is cut: a [`Projector`] is the place, and can be kept. Which of them one listener receives, and when, is
+//! decided by the caller. Reply tokens are filled in by the caller, too: see [`Tokens`] and [`mint`]. It must never know
+//! clocks, keys of reply tokens, subscriptions or sockets.
 
 mod course;
 mod id;
 mod join;
+mod open_call;
 mod open_prompt;
 mod prompts;
 mod saying;
 mod state;
 mod text;
+pub(crate) mod token;
+mod tokens;
 mod tools;
 
 use recount_aaep::Event as Told;
-use recount_aaep::wire::{Producer, ReplyToken};
+use recount_aaep::wire::Producer;
 use recount_event::family::run;
-use recount_event::{Event, ForeignId, Payload, RunId};
+use recount_event::{Event, Payload, RunId};
 
 use crate::speech::{Key, Speech};
 use course::Course;
 pub use id::{Place, run_of, session_id};
-pub use join::{JoinReason, JoinSummary, RepeatedPrompt, informational};
+pub(crate) use id::{digits, number};
+pub use join::{JoinReason, JoinSummary, RepeatedPrompt, aged_out, informational};
+pub(crate) use prompts::answers;
 use saying::{Frame, Saying};
-
-/// Gives the reply token of a prompt. It holds the key, which is not seen here.
-pub type Tokens<'t> = &'t dyn Fn(&ForeignId) -> ReplyToken;
+pub use tokens::{Tokens, is_unminted, mint, prompt_of, unminted};
 
 /// The producer of sessions whose run names no agent.
 const OURS: &str = "recount";
@@ -41,7 +45,7 @@ enum Stage {
     Over,
 }
 
-/// Tells one run, event by event, in one language.
+/// Projects one run, event by event, in one language.
 #[derive(Debug, Clone)]
 pub struct Projector {
     run: RunId,
@@ -76,7 +80,8 @@ impl Projector {
         self.course.state.word()
     }
 
-    /// What the next event of the run says. What comes before it is queued and behind its ending says nothing.
+    /// The events of the protocol that the next event of the run gives. Before the run is queued and after its ending
+    /// there are none.
     pub fn event(&mut self, event: &Event, tokens: Tokens<'_>) -> Vec<Told> {
         let now = i64::try_from(event.occurred_ms).unwrap_or(i64::MAX);
         self.millis = self.millis.max(now);

@@ -12,7 +12,29 @@ use serde_json::{Map, Value};
 pub(crate) struct Wish {
     /// The one run to follow; `None`: every run that the caller may see.
     pub(crate) run: Option<RunId>,
+    pub(crate) from: StartPoint,
     pub(crate) redaction: Redaction,
+}
+
+/// Where a subscription to one run begins. One that has ended is received from its start in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum StartPoint {
+    /// With a summary of where the run stands, and its open prompts.
+    #[default]
+    Now,
+    /// With the first event of the run.
+    Start,
+}
+
+impl StartPoint {
+    const ALL: [StartPoint; 2] = [StartPoint::Now, StartPoint::Start];
+
+    fn word(self) -> &'static str {
+        match self {
+            StartPoint::Now => "now",
+            StartPoint::Start => "start",
+        }
+    }
 }
 
 /// How much of an event a subscription receives.
@@ -56,13 +78,21 @@ impl Wish {
             let known = Redaction::ALL.into_iter().find(|profile| value.as_str() == Some(profile.word()));
             known.ok_or_else(|| wrong("redaction", value, "full, summaries or envelope"))
         });
-        Ok(Wish { run: run.transpose()?, redaction: redaction.transpose()?.unwrap_or_default() })
+        let from = own.get("from").map(|value| {
+            let known = StartPoint::ALL.into_iter().find(|from| value.as_str() == Some(from.word()));
+            known.ok_or_else(|| wrong("from", value, "now or start"))
+        });
+        let from = from.transpose()?.unwrap_or_default();
+        Ok(Wish { run: run.transpose()?, from, redaction: redaction.transpose()?.unwrap_or_default() })
     }
 
     /// The same extension for the answer: what is honoured.
     pub(crate) fn honored(&self) -> Map<String, Value> {
         let mut own = Map::new();
-        own.extend(self.run.map(|run| ("run_id".to_owned(), run.to_string().into())));
+        if let Some(run) = self.run {
+            own.insert("run_id".into(), run.to_string().into());
+            own.insert("from".into(), self.from.word().into());
+        }
         own.insert("redaction".into(), self.redaction.word().into());
         own
     }
@@ -85,11 +115,14 @@ mod tests {
         assert_eq!(Wish::read("{}").unwrap(), Wish::default());
         assert_eq!(read(r#"{"zz":1}"#).unwrap(), Wish::default());
         let wish = read(&format!(r#"{{"run_id":"{run}","redaction":"envelope"}}"#)).unwrap();
-        assert_eq!(wish, Wish { run: run.parse().ok(), redaction: Redaction::Envelope });
+        assert_eq!(wish, Wish { run: run.parse().ok(), redaction: Redaction::Envelope, ..Wish::default() });
+        assert_eq!(read(r#"{"from":"start"}"#).unwrap().from, StartPoint::Start);
+        assert_eq!(wish.honored()["from"], "now");
         assert_eq!(wish.honored()["redaction"], "envelope");
         for (own, words) in [
             (r#"{"run_id":7}"#, "`extensions.recount.run_id` is 7"),
             (r#"{"run_id":"x"}"#, "`extensions.recount.run_id` is \"x\""),
+            (r#"{"from":"then"}"#, "`extensions.recount.from` is \"then\"; send now or start"),
             (r#"{"redaction":"none"}"#, "send full, summaries or envelope"),
         ] {
             let refusal = read(own).unwrap_err();

@@ -4,6 +4,7 @@
 //! subscribers in `receive`.
 
 mod feed;
+mod join;
 mod receive;
 mod subscribe;
 
@@ -12,14 +13,18 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::Response;
 use http::request::Parts;
+use recount_aaep::shaping::Counts;
 use recount_aaep_host::{Handshake, Place, Policy, Problem, Producer, Reply, Sockets, Source, response};
 use recount_engine::{Caller, Engine, Visitor};
 use recount_world::{Kind, World};
 use serde_json::{Value, json};
 
 use self::feed::Stream;
+use crate::projections::Projections;
+use crate::replies::{AttemptLog, Unlogged};
 use crate::reply_tokens::{ReplyTokens, Surface, TokenKey};
 use crate::subscription::Subscriptions;
+use crate::traffic::Traffic;
 use crate::{limits, manifest};
 
 /// What the handlers of all callers share, so that no tenant can take all of it. Cheap to clone.
@@ -27,8 +32,22 @@ use crate::{limits, manifest};
 pub struct FaceState {
     world: World,
     tokens: ReplyTokens,
+    projections: Projections,
     subscriptions: Subscriptions,
     subscriptions_max: usize,
+    traffic: Traffic,
+    attempts: Arc<dyn AttemptLog>,
+}
+
+/// Figures of the face, for metrics.
+#[derive(Debug, Clone, Copy)]
+pub struct FaceFigures {
+    /// Subscriptions at the moment.
+    pub subscriptions: usize,
+    /// Bytes of projected events in memory, shared by all streams.
+    pub projected_bytes: usize,
+    /// Events that streams have sent, left out, merged, and sent ahead of the agreed rate.
+    pub counts: Counts,
 }
 
 impl FaceState {
@@ -46,12 +65,29 @@ impl FaceState {
             }
         });
         let tokens = ReplyTokens::new(key, Surface::Versioned);
-        FaceState { world, tokens, subscriptions, subscriptions_max }
+        let projections = Projections::new(tokens.clone());
+        FaceState {
+            world,
+            tokens,
+            projections,
+            subscriptions,
+            subscriptions_max,
+            traffic: Traffic::default(),
+            attempts: Arc::new(Unlogged),
+        }
     }
 
-    /// Subscriptions at the moment.
-    pub fn subscriptions(&self) -> usize {
-        self.subscriptions.count()
+    /// Records attempts to reply in a trail.
+    pub fn with_attempt_log(self, attempts: Arc<dyn AttemptLog>) -> Self {
+        FaceState { attempts, ..self }
+    }
+
+    pub fn figures(&self) -> FaceFigures {
+        FaceFigures {
+            subscriptions: self.subscriptions.count(),
+            projected_bytes: self.projections.bytes(),
+            counts: self.traffic.counts(),
+        }
     }
 }
 
@@ -108,8 +144,8 @@ impl Producer for Served {
         }
     }
 
-    async fn subscribe(&self, requester: &Requester, request: &str, _on_socket: bool) -> Handshake {
-        subscribe::answer(&self.state, requester, request).await
+    async fn subscribe(&self, requester: &Requester, request: &str, on_socket: bool) -> Handshake {
+        subscribe::answer(&self.state, requester, request, on_socket).await
     }
 
     async fn open(
@@ -125,7 +161,7 @@ impl Producer for Served {
         };
         let found = self.state.subscriptions.find(id, &requester.engine, &requester.caller);
         let subscription = found.ok_or(Problem::SubscriptionUnknown)?;
-        Stream::open(&self.state, subscription, last_event_id).await
+        Stream::open(&self.state, subscription, requester.caller.clone(), last_event_id).await
     }
 
     async fn knows(&self, requester: &Requester, subscription: &str) -> bool {
@@ -133,7 +169,7 @@ impl Producer for Served {
     }
 
     async fn receive(&self, requester: &Requester, source: Source<'_, Stream>, text: &str) -> Reply {
-        receive::receive(&self.state, requester, source, text).await
+        receive::receive(&self.state, requester, source, text)
     }
 
     fn health(&self) -> Value {

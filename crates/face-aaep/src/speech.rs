@@ -1,4 +1,4 @@
-//! What listeners are told, in words: one catalogue a language, in the format of Fluent, for translators to edit.
+//! The texts that listeners hear: one catalogue a language, in the format of Fluent, for translators to edit.
 //!
 //! [`Speech::of`] gives the catalogue of a language, [`Speech::say`] a message in its three lengths. Knows no events and no
 //! protocol messages but [`Summaries`].
@@ -18,6 +18,9 @@ pub use key::Key;
 /// Language tag, whether it runs from right to left, and the catalogue.
 const SOURCES: &[(&str, bool, &str)] =
     &[("en-US", false, include_str!("../speech/en-US.ftl")), ("ar", true, include_str!("../speech/ar.ftl"))];
+
+/// What isolates nothing.
+const EMPTY_ISOLATE: &str = "\u{2068}\u{2069}";
 
 static ALL: LazyLock<Vec<Speech>> = LazyLock::new(|| SOURCES.iter().map(Speech::load).collect());
 
@@ -134,7 +137,9 @@ impl Speech {
         let message = self.bundle.get_message(key.name()).ok_or("there is no such message")?;
         let form = |pattern| {
             let mut errors: Vec<FluentError> = Vec::new();
-            let text = self.bundle.format_pattern(pattern, args, &mut errors).trim().to_owned();
+            let text = self.bundle.format_pattern(pattern, args, &mut errors);
+            // What is empty needs no isolation.
+            let text = text.replace(EMPTY_ISOLATE, "").trim().to_owned();
             if errors.is_empty() { Ok(text) } else { Err(format!("{errors:?}")) }
         };
         let attribute =

@@ -8,14 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recount_aaep::negotiate::Terms;
 use recount_aaep::wire::SubscriptionId;
-use recount_engine::{Caller, Engine, EngineInstance};
+use recount_engine::{Caller, Engine, EngineInstance, Scope};
 use recount_transport::{Share, ShareLimits, Shares};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::limits;
-use crate::reply_tokens::ReplyTokens;
+use crate::projections::TenantReader;
+use crate::replies::ReplyState;
 use crate::request::Wish;
+use crate::sending::Sending;
+use crate::speech::Speech;
+use crate::view::View;
 
 /// One subscription of one caller.
 pub(crate) struct Subscription {
@@ -23,11 +27,16 @@ pub(crate) struct Subscription {
     engine: Engine,
     caller: Caller,
     wish: Wish,
-    tokens: ReplyTokens,
+    replies: Arc<ReplyState>,
     terms: Mutex<Terms>,
+    /// Whether it was agreed on a WebSocket and ends with it.
+    on_socket: bool,
     control: watch::Sender<Control>,
     /// Since when it has no stream; `None` while it has one.
     left_at: Mutex<Option<Instant>>,
+    /// What its next stream goes on with.
+    kept: Mutex<Option<Box<Kept>>>,
+    is_kept: Notify,
     _place: Share<EngineInstance>,
 }
 
@@ -42,6 +51,24 @@ pub(crate) struct Control {
 }
 
 impl Subscription {
+    pub(crate) fn new(new: NewSubscription, place: Place) -> Self {
+        let NewSubscription { id, engine, caller, wish, replies, terms, on_socket } = new;
+        Subscription {
+            id,
+            engine,
+            caller,
+            wish,
+            replies,
+            terms: Mutex::new(terms),
+            on_socket,
+            control: watch::Sender::new(Control::default()),
+            left_at: Mutex::new(Some(recount_world::moment())),
+            kept: Mutex::new(None),
+            is_kept: Notify::new(),
+            _place: place,
+        }
+    }
+
     pub(crate) fn id(&self) -> &SubscriptionId {
         &self.id
     }
@@ -59,9 +86,8 @@ impl Subscription {
         self.wish
     }
 
-    /// What the reply tokens of its prompts are made with.
-    pub(crate) fn tokens(&self) -> &ReplyTokens {
-        &self.tokens
+    pub(crate) fn replies(&self) -> &Arc<ReplyState> {
+        &self.replies
     }
 
     pub(crate) fn terms(&self) -> Terms {
@@ -79,6 +105,38 @@ impl Subscription {
         self.engine.instance() == engine.instance() && self.caller.id == caller.id
     }
 
+    /// How it sees events now.
+    pub(crate) fn view(&self) -> View {
+        View::new(&self.terms(), self.caller.may(Scope::Approve), self.wish.redaction)
+    }
+
+    /// The language of its events.
+    pub(crate) fn speech(&self) -> &'static Speech {
+        let offers: Vec<&'static str> = Speech::languages().collect();
+        let terms = self.terms();
+        Speech::of(recount_aaep::language::choose(&terms.languages(), &offers, &[], offers[0]))
+    }
+
+    /// Keeps what the next stream goes on with.
+    pub(crate) fn keep(&self, kept: Kept) {
+        *lock(&self.kept) = Some(Box::new(kept));
+        self.is_kept.notify_one();
+    }
+
+    /// What this stream goes on with. A stream before it that is still in use gives it up within a short time; `None`
+    /// when it does not.
+    pub(crate) async fn take_kept(&self) -> Option<Box<Kept>> {
+        let taken = async {
+            loop {
+                if let Some(kept) = lock(&self.kept).take() {
+                    return kept;
+                }
+                self.is_kept.notified().await;
+            }
+        };
+        tokio::time::timeout(limits::HANDOVER_WAIT, taken).await.ok()
+    }
+
     /// Opens a stream; the one before it ends.
     pub(crate) fn attach(&self) -> (Control, watch::Receiver<Control>) {
         *lock(&self.left_at) = None;
@@ -88,17 +146,17 @@ impl Subscription {
         (now, control)
     }
 
-    /// A stream has ended, without the subscription.
-    pub(crate) fn detach(&self, stream: u64) {
-        if self.control.borrow().stream == stream {
-            *lock(&self.left_at) = Some(recount_world::moment());
-        }
-    }
-
     fn is_over(&self, now: Instant) -> bool {
         let left = lock(&self.left_at);
         left.is_some_and(|left| now.duration_since(left) >= limits::SUBSCRIPTION_GRACE)
     }
+}
+
+/// What one stream of a subscription to all runs leaves to the next.
+pub(crate) struct Kept {
+    pub(crate) reader: TenantReader,
+    /// None before the first stream.
+    pub(crate) sending: Option<Sending>,
 }
 
 /// All subscriptions of the process, bounded in all and for each tenant. Cheap to clone.
@@ -114,8 +172,9 @@ pub(crate) struct NewSubscription {
     pub(crate) engine: Engine,
     pub(crate) caller: Caller,
     pub(crate) wish: Wish,
-    pub(crate) tokens: ReplyTokens,
+    pub(crate) replies: Arc<ReplyState>,
     pub(crate) terms: Terms,
+    pub(crate) on_socket: bool,
 }
 
 /// A place for one more subscription.
@@ -132,21 +191,8 @@ impl Subscriptions {
         self.places.try_take(&engine.instance(), 1)
     }
 
-    pub(crate) fn add(&self, new: NewSubscription, place: Place) -> Arc<Subscription> {
-        let NewSubscription { id, engine, caller, wish, tokens, terms } = new;
-        let subscription = Arc::new(Subscription {
-            id: id.clone(),
-            engine,
-            caller,
-            wish,
-            tokens,
-            terms: Mutex::new(terms),
-            control: watch::Sender::new(Control::default()),
-            left_at: Mutex::new(Some(recount_world::moment())),
-            _place: place,
-        });
-        lock(&self.by_id).insert(id, subscription.clone());
-        subscription
+    pub(crate) fn add(&self, subscription: Subscription) {
+        lock(&self.by_id).insert(subscription.id.clone(), Arc::new(subscription));
     }
 
     /// A subscription of this caller. One of another caller does not exist for it.
@@ -162,6 +208,17 @@ impl Subscriptions {
         subscription.control.send_modify(|control| control.closed = true);
     }
 
+    /// A stream has ended, without its subscription unless it was on a WebSocket.
+    pub(crate) fn detach(&self, subscription: &Subscription, stream: u64) {
+        if subscription.control.borrow().stream != stream {
+            return;
+        }
+        *lock(&subscription.left_at) = Some(recount_world::moment());
+        if subscription.on_socket {
+            self.close(subscription);
+        }
+    }
+
     /// Ends those that were without a stream for too long.
     pub(crate) fn sweep(&self) {
         let now = recount_world::moment();
@@ -171,7 +228,7 @@ impl Subscriptions {
             by_id.retain(|_, subscription| !subscription.is_over(now));
             over
         };
-        // Dropped outside of the lock: what they hold may be much.
+        // Outside of the lock: what they hold may be much.
         drop(over);
     }
 

@@ -36,11 +36,12 @@ mod start;
 mod tenant_folder;
 mod tenants;
 mod tokens;
+mod upgradable;
 pub mod verify;
 mod web;
 
 pub use agents::default_system_prompt;
-pub use config::{Aap, Agents, Config, Options, Runs};
+pub use config::{Aaep, Aap, Agents, Config, Options, Runs};
 pub use error::StartError;
 pub use files::Files;
 pub use home::Home;

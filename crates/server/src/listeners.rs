@@ -2,17 +2,24 @@
 //!
 //! Look at [`face`] and [`word`]. It must never know the replies of the face.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use recount_engine::{Redactor, SEAL_KEY_BYTES};
-use recount_face_aaep::{FaceState, TokenKey};
+use recount_face_aaep::{AttemptLog, FaceState, Outcome, ReplyAttempt, TokenKey};
 use recount_face_aep::Refusal;
 use recount_world::World;
+use serde_json::json;
 
-/// The face's routes, for who counts requests.
+use crate::audit::{Audit, AuditKind};
+
+use crate::config::Aaep;
+
+/// The face's routes, for the counters of requests.
 pub(crate) const PATHS: [&str; 5] = [
     "/aaep/v1/subscriptions",
     "/aaep/v1/events",
@@ -21,13 +28,46 @@ pub(crate) const PATHS: [&str; 5] = [
     "/.well-known/aaep-manifest.json",
 ];
 
-/// The state of the face. Without a key of the data folder, reply tokens are good until the server ends.
-pub(crate) fn face(world: &World, key: Option<&[u8; SEAL_KEY_BYTES]>) -> FaceState {
+/// The state of the face. Without a key of the data folder, reply tokens are good until the server ends. Attempts to reply
+/// are recorded in the trail, if there is one.
+pub(crate) fn face(
+    world: &World,
+    key: Option<&[u8; SEAL_KEY_BYTES]>,
+    settings: Aaep,
+    audit: Option<Audit>,
+) -> FaceState {
     let token_key = match key {
         Some(key) => TokenKey::derive(key),
         None => TokenKey::derive(&world.entropy.draw().to_le_bytes()),
     };
-    FaceState::new(world.clone(), token_key, recount_face_aaep::limits::SUBSCRIPTIONS_MAX)
+    let face = FaceState::new(world.clone(), token_key, settings.subscriptions_max);
+    match audit {
+        Some(audit) => face.with_attempt_log(Arc::new(ReplyTrail(audit))),
+        None => face,
+    }
+}
+
+/// Attempts to reply, in the audit trail.
+struct ReplyTrail(Audit);
+
+impl AttemptLog for ReplyTrail {
+    fn record<'a>(&'a self, attempt: ReplyAttempt) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let facts = json!({
+            "message": attempt.message,
+            "outcome": attempt.outcome.word(),
+            "subscription_id": attempt.subscription,
+            "by": attempt.by,
+            "caller_id": attempt.caller_id,
+            "decided_by": attempt.decided_by,
+            "run_id": attempt.run.map(|run| run.to_string()),
+            "prompt_id": attempt.prompt.map(|prompt| prompt.to_string()),
+        });
+        Box::pin(self.0.record(AuditKind::ReplyReceived, facts))
+    }
+
+    fn count(&self, _: Outcome) {
+        self.0.refused("reply_refused", None);
+    }
 }
 
 /// Words what is refused before the face is reached, as the protocol does.
@@ -42,7 +82,7 @@ pub(crate) async fn word(State(redactor): State<Arc<Redactor>>, request: Request
     let detail = redactor.quotes(&refusal.detail);
     let mut worded =
         recount_face_aaep::refusal_response(refusal.code, &detail, refusal.retry_after, is_handshake);
-    // What was said about it on its way out stays.
+    // Headers that were added to the refusal stay.
     worded.headers_mut().extend(std::mem::take(response.headers_mut()));
     worded
 }

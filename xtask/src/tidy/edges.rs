@@ -121,6 +121,7 @@ const CRATES: &[CrateEdges] = &[
             "api",
             "aaep",
             "face-aep",
+            "face-aaep",
             "aaep-kit",
             "server",
             "client",

@@ -146,7 +146,12 @@ fn closing(why: Close) -> Option<(u16, &'static str)> {
         Close::Clean => Some((code, "closed")),
         Close::Rejected => Some((code, "rejected")),
         Close::NotText => Some((code, "frames are text")),
-        Close::NoHandshake | Close::Asked | Close::Unreadable => Some((code, reason)),
+        Close::NoHandshake
+        | Close::Asked
+        | Close::Unauthenticated
+        | Close::Denied
+        | Close::Shutdown
+        | Close::Unreadable => Some((code, reason)),
     }
 }
 
@@ -234,7 +239,7 @@ impl Producer for ScriptedSurfaces {
     fn refusal(&self, problem: Problem, route: Route) -> Response {
         match problem {
             Problem::NotFound | Problem::SubscriptionUnknown => empty(StatusCode::NOT_FOUND),
-            Problem::Full => empty(StatusCode::SERVICE_UNAVAILABLE),
+            Problem::Full | Problem::Unavailable => empty(StatusCode::SERVICE_UNAVAILABLE),
             // What is no text is no handshake either, and is rejected like one that cannot be read.
             Problem::NotText if route == Route::Subscriptions => {
                 let opened = judge::handshake(&self.room, "", Surface::Versioned);

@@ -19,6 +19,7 @@ mod given;
 mod hostile;
 mod kinds;
 mod leave;
+mod listeners;
 mod long;
 mod past;
 mod people;

@@ -22,6 +22,7 @@ use recount_run::{CancelledBy, Command};
 use recount_world::{Kind, ManualClock, World};
 use tokio::sync::OnceCell;
 
+use crate::listeners;
 use crate::seen;
 use crate::store::{Disk, Opened};
 use crate::toys;
@@ -95,7 +96,7 @@ pub(crate) struct Scene {
 static SANDBOX: OnceCell<Arc<Sandbox>> = OnceCell::const_new();
 
 /// How long a test waits where it does not say.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Scene {
     pub(crate) async fn with(script: &str) -> Self {
@@ -238,6 +239,9 @@ impl Scene {
         let is_whole = told.first().is_some_and(|event| event.sequence == 0);
         if let Some(illegal) = recount_run::audit(&told).filter(|_| is_whole) {
             panic!("{illegal:?}: {:#?}", types(&told));
+        }
+        if is_whole {
+            listeners::hear(&told);
         }
         seen::note(told.iter().map(Event::type_name));
         told

@@ -14,7 +14,10 @@ async fn appends(call: &str) -> Vec<Vec<String>> {
     };
     let all = scene.disk.appends().into_iter().map(types);
     let all = all.skip_while(|types| !types.iter().any(|name| name == "turn.started"));
-    all.filter(|types| !types.is_empty()).skip(1).collect()
+    // Output is appended while its command goes on: the call does not wait for it. How much of it shares an append with
+    // what comes before or after depends on how fast the command is.
+    let output = |name: &String| name == "tool.shell.output_chunk";
+    all.filter(|types| !types.iter().all(output)).skip(1).collect()
 }
 
 fn place(appends: &[Vec<String>], type_name: &str) -> usize {

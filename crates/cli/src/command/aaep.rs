@@ -1,18 +1,20 @@
-//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make. None
-//! asks our own server; one file a verb.
+//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make, and the
+//! events of our own server for programs that start their producer. One file a verb.
 
 mod capture;
 mod conformance;
 mod replay;
+mod stdio;
 mod validate;
 mod visualize;
 
 use clap::{Args, Subcommand, ValueEnum};
 use recount_aaep_kit::aaep::rule;
 
-use super::Common;
+use super::Invocation;
 use crate::exit::Failure;
 
+/// Validate, capture, replay and test AAEP, the accessibility event protocol
 #[derive(Args)]
 pub(super) struct Aaep {
     #[command(subcommand)]
@@ -25,6 +27,8 @@ enum Verb {
     Capture(Box<capture::Capture>),
     /// Say a recording again, to subscribers
     Replay(replay::Again),
+    /// Serve the server's events as JSON-RPC on standard input and output
+    Stdio(stdio::Stdio),
     /// Check files of events against the rules of the protocol
     Validate(validate::Validate),
     /// Draw or tell what happened in a recorded session, with every broken rule pointed at
@@ -68,14 +72,14 @@ impl Profile {
 }
 
 impl Aaep {
-    /// `token_is_typed`: the token was said for this very call, not in the environment for the usual server.
-    pub(super) fn run(self, common: Common, token_is_typed: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         match self.verb {
-            Verb::Capture(capture) => capture.run(&common, token_is_typed),
-            Verb::Replay(replay) => replay.run(common.json),
-            Verb::Validate(validate) => validate.run(common.json),
-            Verb::Visualize(visualize) => visualize.run(common.json),
-            Verb::Conformance(conformance) => conformance.run(&common, token_is_typed),
+            Verb::Capture(capture) => capture.run(invocation),
+            Verb::Replay(replay) => replay.run(invocation),
+            Verb::Stdio(stdio) => stdio.run(invocation),
+            Verb::Validate(validate) => validate.run(invocation),
+            Verb::Visualize(visualize) => visualize.run(invocation),
+            Verb::Conformance(conformance) => conformance.run(invocation),
         }
     }
 }

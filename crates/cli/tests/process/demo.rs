@@ -1,5 +1,6 @@
 //! `recount demo`: a whole run, told as a true account, in under a minute.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -47,7 +48,41 @@ fn the_demo_shows_everything_in_under_a_minute_and_keeps_a_true_account() {
     {
         assert!(told.words.contains(words), "{words:?} is not in {}", told.words);
     }
+    is_as_recorded(&told.data, folder.path());
     let run = events[0]["run_id"].as_str().unwrap();
     let checked = Answer::of(recount().args(["verify", "--data"]).arg(&data)).good();
     assert!(checked.starts_with(&format!("{run} ok, {} events", events.len())), "{checked}");
+}
+
+/// What happens in a run and is said there, without the pieces of texts, ids, times and places.
+fn course(events: &str) -> Vec<String> {
+    let shown = |line: &str| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        let (kind, data) = (event["type"].as_str().unwrap(), &event["data"]);
+        let said = ["text", "question", "action", "summary", "todos", "decision", "response", "tool_name"];
+        let said: Vec<String> = said
+            .iter()
+            .map(|name| &data[*name])
+            .filter(|value| !value.is_null())
+            .map(Value::to_string)
+            .collect();
+        format!("{kind} {}", said.join(" "))
+    };
+    let of_texts = |line: &&str| !line.contains(r#""type":"assistant.text_delta""#);
+    events.lines().filter(of_texts).map(shown).collect()
+}
+
+/// `docs/aaep/listening.md` is made of a recorded demo, which has to be the demo of today. `RECOUNT_BLESS=1` records it anew.
+fn is_as_recorded(events: &str, folder: &Path) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/listening/demo.jsonl");
+    if std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1") {
+        assert!(std::env::var_os("CI").is_none(), "CI compares; it does not bless");
+        std::fs::write(&file, events.replace(&*folder.to_string_lossy(), "/tmp/recount-demo")).unwrap();
+    }
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(
+        course(events),
+        course(&recorded),
+        "record it anew with RECOUNT_BLESS=1, and see docs/aaep/listening.md"
+    );
 }

@@ -130,6 +130,8 @@ pub(crate) trait PromptRow: Serialize + DeserializeOwned {
     fn event_id(&self) -> EventId;
 
     fn status(&self) -> &str;
+
+    fn set_expiry(&mut self, at: &str);
 }
 
 macro_rules! prompt_row {
@@ -147,6 +149,10 @@ macro_rules! prompt_row {
 
             fn status(&self) -> &str {
                 &self.status
+            }
+
+            fn set_expiry(&mut self, at: &str) {
+                self.expires_at = Some(at.to_owned());
             }
         }
     };
@@ -224,6 +230,15 @@ impl Prompts {
                     ..row
                 });
                 closed(settled, begins_late)
+            }
+            Payload::ApprovalExtended(more) => {
+                extended(self.approvals.get_mut(&*more.approval_id), &more.expires_at, begins_late)
+            }
+            Payload::ClarificationExtended(more) => {
+                extended(self.clarifications.get_mut(&*more.clarification_id), &more.expires_at, begins_late)
+            }
+            Payload::HandoffExtended(more) => {
+                extended(self.handoffs.get_mut(&*more.handoff_id), &more.expires_at, begins_late)
             }
             Payload::ApprovalTimedOut(missed) => {
                 let settled = self.approvals.remove(&*missed.approval_id).map(|row| ApprovalRow {
@@ -409,6 +424,17 @@ fn opened<T: PromptRow>(row: &T) -> Vec<RowPut> {
         rows::put(spaces.listed, listed.clone(), Guard::Any, row.id()),
         rows::put(spaces.pending, listed, Guard::Any, row.id()),
     ]
+}
+
+/// The deadline of a pending prompt has moved.
+fn extended<T: PromptRow>(row: Option<&mut T>, expires_at: &str, begins_late: bool) -> Vec<RowPut> {
+    let Some(row) = row else {
+        debug_assert!(begins_late, "the rules let only pending prompts be extended");
+        return Vec::new();
+    };
+    row.set_expiry(expires_at);
+    let spaces = rows::prompts(T::KIND);
+    vec![rows::put(spaces.each, rows::prompt_key(T::KIND, row.id(), row.event_id()), Guard::Any, &*row)]
 }
 
 /// Nobody needs to answer any more.

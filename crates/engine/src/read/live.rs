@@ -314,6 +314,16 @@ impl List {
         Some(events)
     }
 
+    /// Envelopes from `cursor` on, as they were committed. `None` when the one at the cursor is not here.
+    pub(crate) fn envelopes(&self, cursor: u64) -> Option<Vec<(u64, Bytes)>> {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let segment = segments.queue.get(segments.at(cursor)).filter(|segment| segment.first() <= cursor)?;
+        let numbered = |commit: &Arc<CommittedEvents>| {
+            (commit.first..).zip(commit.envelopes.iter().cloned()).collect::<Vec<_>>()
+        };
+        Some(segment.commits.iter().flat_map(numbered).filter(|(at, _)| *at >= cursor).collect())
+    }
+
     /// Frames from `cursor` on, as many as fit one write.
     pub(crate) fn take(&self, cursor: u64, framing: &dyn Framing) -> Found {
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);

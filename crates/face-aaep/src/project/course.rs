@@ -1,7 +1,7 @@
 //! The course of a session: its states, its texts, its sentences, its beginning and end. Prompts and calls have files of
 //! their own. Knows no envelopes: [`Saying`] has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recount_aaep::wire::{
     Boundary, CancelledBy, ErrorCategory, OutputStreaming, SessionCancelled, SessionCompleted,
@@ -12,6 +12,7 @@ use recount_event::family::run::WaitKind;
 use recount_event::family::{assistant, run};
 use recount_event::{ForeignId, Payload};
 
+use super::open_call::OpenCall;
 use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
@@ -31,12 +32,18 @@ pub(super) struct Course {
     pub(super) prompts: BTreeMap<ForeignId, OpenPrompt>,
     /// Handoffs that nobody has taken or declined.
     pub(super) handoffs: BTreeMap<ForeignId, OpenPrompt>,
-    /// Open calls, with the names of their tools.
-    pub(super) calls: BTreeMap<ForeignId, String>,
+    /// Open calls.
+    pub(super) calls: BTreeMap<ForeignId, OpenCall>,
+    /// Calls that a question or a handoff names and that have not been invoked yet.
+    pub(super) asking_calls: BTreeSet<ForeignId>,
     pub(super) calls_started: u64,
     /// Characters told of each open text, by turn and block.
     outputs: BTreeMap<(u64, u64), u64>,
     answer: Option<String>,
+    /// The text that was completed last.
+    last_text: Option<String>,
+    /// Whether the answer was heard as text, so that the ending need not repeat it.
+    answer_was_heard: bool,
     /// When it began, in milliseconds since 1970.
     began: i64,
 }
@@ -51,9 +58,12 @@ impl Course {
             prompts: BTreeMap::new(),
             handoffs: BTreeMap::new(),
             calls: BTreeMap::new(),
+            asking_calls: BTreeSet::new(),
             calls_started: 0,
             outputs: BTreeMap::new(),
             answer: None,
+            last_text: None,
+            answer_was_heard: false,
             began: 0,
         }
     }
@@ -115,11 +125,13 @@ impl Course {
             Payload::AssistantTextDelta(piece) => self.writes(to, piece),
             Payload::AssistantTextComplete(whole) => self.has_written(to, whole),
             Payload::AssistantToolCallProposed(_) => self.goes_to(to, State::Deciding),
-            Payload::AssistantFinalAnswer(answer) => self.answer = text::some_field(Some(&answer.summary)),
-            Payload::ContextCompacted(_) => self.sentence(to, Key::Compacted, &[]),
-            Payload::ContextTrimmed(trimmed) => {
-                self.sentence(to, Key::Trimmed, &[("results", (trimmed.results.len() as u64).into())]);
+            Payload::AssistantFinalAnswer(answer) => {
+                self.answer = text::some_field(Some(&answer.summary));
+                self.answer_was_heard = self.answer.is_some() && self.answer == self.last_text;
             }
+            Payload::ContextCompacted(_) => self.sentence(to, Key::Compacted, &[]),
+            // Its message is the message of the ending, which follows.
+            Payload::WorkspaceFailed(_) => self.sentence(to, Key::WorkspaceFailed, &[]),
             Payload::CostBudgetWarning(warning) => {
                 self.sentence(to, Key::BudgetWarning, &[("percent", warning.threshold_pct.into())]);
             }
@@ -187,6 +199,7 @@ impl Course {
         if told.is_some() || !rest.is_empty() {
             self.tells(to, block, rest, true);
         }
+        self.last_text = text::some_field(Some(&whole.text));
         if whole.aborted == Some(true) {
             self.sentence(to, Key::TextCut, &[]);
         }
@@ -226,11 +239,11 @@ impl Course {
             ("calls", self.calls_started.into()),
         ];
         let summaries = match &answer {
-            Some(answer) => {
+            Some(answer) if !self.answer_was_heard => {
                 args.push(("answer", answer.as_str().into()));
                 to.say(Key::SessionCompletedSaying, &args)
             }
-            None => to.say(Key::SessionCompleted, &args),
+            _ => to.say(Key::SessionCompleted, &args),
         };
         let mut body = SessionCompleted::new();
         body.duration_ms = finished.duration_ms.filter(|duration| *duration <= DAY_MS);
@@ -286,7 +299,11 @@ impl Course {
 
     /// What the agent does when no prompt is open.
     pub(super) fn after_prompts(&self) -> State {
-        if self.calls.is_empty() { State::Thinking } else { State::CallingTool }
+        match (self.calls.is_empty(), self.handoffs.is_empty()) {
+            (false, _) => State::CallingTool,
+            (true, false) => State::HandingOff,
+            (true, true) => State::Thinking,
+        }
     }
 }
 

@@ -61,14 +61,16 @@ impl Place {
     }
 }
 
-fn digits(text: &mut String, number: u64, count: usize) {
+/// Appends so many digits of a number.
+pub(crate) fn digits(text: &mut String, number: u64, count: usize) {
     for place in (0..count).rev() {
         let digit = (number >> (5 * place)) & 31;
         text.push(char::from(DIGITS[usize::try_from(digit).unwrap_or(0)]));
     }
 }
 
-fn number(text: &str) -> Option<u64> {
+/// The number that digits say.
+pub(crate) fn number(text: &str) -> Option<u64> {
     text.bytes().try_fold(0_u64, |number, byte| {
         let digit = DIGITS.iter().position(|known| *known == byte)?;
         Some(number << 5 | u64::try_from(digit).ok()?)

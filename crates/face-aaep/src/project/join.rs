@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
-use recount_aaep::wire::{StateChanged, Summaries, Timestamp, Urgency};
+use recount_aaep::wire::{Producer, StateChanged, Summaries, Timestamp, Urgency};
 use recount_aaep::{Body, Event};
-use recount_event::ForeignId;
+use recount_event::{ForeignId, RunId};
 
 use super::course::Course;
 use super::open_prompt::OpenPrompt;
-use super::saying::Saying;
+use super::saying::{Frame, Saying};
 use super::state::State;
-use super::{Place, Projector, Stage, text};
+use super::{OURS, Place, Projector, Stage, session_id, text};
 use crate::limits;
 use crate::speech::{Arg, Key, Speech};
 
@@ -60,7 +60,7 @@ impl Projector {
         }
         let millis = self.millis.max(i64::try_from(now_ms).unwrap_or(i64::MAX));
         let mut to = Saying::new(&self.frame, self.run, self.sequence, millis);
-        to.from_part(Place::JOIN_PART);
+        to.begin_at_part(Place::JOIN_PART);
         let state = self.course.state;
         let summaries = self.course.stands(&to, reason);
         to.push(StateChanged::new(state.word().into(), state.word().into()), summaries, Urgency::Normal);
@@ -116,8 +116,8 @@ impl Course {
             (State::AwaitingInput, ..) if !self.prompts.is_empty() => {
                 to.sentence(Key::OpenPrompts, &[("prompts", (self.prompts.len() as u64).into())])
             }
-            (State::CallingTool, Some(tool), 0) => {
-                to.sentence(Key::ToolInvoked, &[("tool", text::quoted(tool).as_str().into())])
+            (State::CallingTool, Some(call), 0) => {
+                to.sentence(Key::ToolInvoked, &[("tool", text::quoted(&call.tool_name).as_str().into())])
             }
             (State::CallingTool, Some(_), others) => {
                 to.sentence(Key::ToolsRunning, &[("calls", (others + 1).into())])
@@ -136,6 +136,17 @@ fn set_seconds_left(body: &mut Body, deadline_ms: Option<i64>, now_ms: i64) {
         Body::AwaitingClarification(ask) => ask.timeout_seconds = ask.timeout_seconds.min(left),
         _ => {}
     }
+}
+
+/// What a listener receives of a run whose events are not stored any more.
+pub fn aged_out(run: RunId, speech: &'static Speech, now_ms: u64) -> Event {
+    let frame = Frame::new(speech, session_id(run), Producer::named(OURS));
+    let mut to = Saying::new(&frame, run, 0, i64::try_from(now_ms).unwrap_or(i64::MAX));
+    to.begin_at_part(Place::JOIN_PART);
+    let state = State::Idle.word();
+    let summaries = to.say(Key::AgedOut, &[]);
+    to.push(StateChanged::new(state.into(), state.into()), summaries, Urgency::Normal);
+    to.end().remove(0)
 }
 
 /// A prompt for listeners that cannot reply: a sentence that others are asked, without a reply token. `None` for

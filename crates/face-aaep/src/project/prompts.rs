@@ -3,18 +3,21 @@
 //! While a prompt is open the state is `awaiting_input`, whatever else goes on; when it is settled the state leaves with
 //! a sentence that says what was decided and by whom, and comes back when another prompt is still open.
 
+use std::collections::BTreeSet;
+
 use recount_aaep::wire::{
-    AwaitingClarification, AwaitingConfirmation, Choice, Decision, HandoffRequested, HandoffTarget, Level,
-    Reversibility, Summaries, Urgency,
+    AwaitingClarification, AwaitingConfirmation, Body, Choice, Decision, HandoffRequested, HandoffTarget,
+    Level, Reversibility, Summaries, Urgency,
 };
 use recount_event::family::{approval, clarification, handoff};
-use recount_event::{ForeignId, Json, Payload};
+use recount_event::{ForeignId, Json, Payload, time};
 use serde_json::{Map, Value};
 
 use super::course::Course;
+use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
-use super::{Tokens, id, text, tools};
+use super::{Tokens, id, text, token, tools};
 use crate::limits;
 use crate::speech::{Arg, Key};
 
@@ -39,6 +42,17 @@ impl Course {
                     }
                 };
                 self.settles(to, &said.approval_id, approved, summaries);
+            }
+            Payload::ApprovalExtended(more) => {
+                self.gives_time(to, &more.approval_id, &more.by, more.seconds, &more.expires_at);
+            }
+            Payload::ClarificationExtended(more) => {
+                self.gives_time(to, &more.clarification_id, &more.by, more.seconds, &more.expires_at);
+            }
+            // The protocol gives handoffs no time.
+            Payload::HandoffExtended(more) => {
+                let summaries = more_time(to, &more.by, more.seconds);
+                self.changes(to, self.state, summaries, Urgency::Normal);
             }
             Payload::ApprovalTimedOut(late) => {
                 let approved = late.decision == Some(approval::Decision::Approved);
@@ -110,12 +124,14 @@ impl Course {
                 None => to.sentence(Key::ConsequenceUnknown, &[]),
             }
         });
-        let preview = text::some_field(asked.preview.as_deref()).unwrap_or_default();
+        // Code marks are for the eye, and what the action shows already is not repeated.
+        let spoken_action = text::ended(action.replace('`', ""));
+        let preview = text::some_field(asked.preview.as_deref());
+        let preview = preview.filter(|preview| !action.contains(preview.as_str())).unwrap_or_default();
         let irreversible = asked.irreversible == Some(true)
             || asked.reversibility == Some(approval::Reversibility::Irreversible);
         let key = if irreversible { Key::ConfirmationIrreversible } else { Key::Confirmation };
-        let (spoken_action, spoken_consequence) =
-            (text::ended(action.clone()), text::ended(consequence.clone()));
+        let spoken_consequence = text::ended(consequence.clone());
         let args = [
             ("action", spoken_action.as_str().into()),
             ("consequence", spoken_consequence.as_str().into()),
@@ -126,8 +142,13 @@ impl Course {
         let accepts = asked.default_decision == Some(approval::DefaultDecision::Approve) && !asked.is_grave();
         let default = if accepts { Decision::Accept } else { Decision::Reject };
         let token = tokens(&asked.approval_id);
-        let mut body =
-            AwaitingConfirmation::new(action, consequence, token, seconds(asked.timeout_seconds), default);
+        let mut body = AwaitingConfirmation::new(
+            action,
+            consequence,
+            token,
+            seconds(to, asked.timeout_seconds, asked.expires_at.as_deref()),
+            default,
+        );
         body.risk_level = asked.risk_level.map(tools::level);
         body.irreversible = (irreversible || asked.irreversible.is_some()).then_some(irreversible);
         body.reversibility = if irreversible {
@@ -151,32 +172,36 @@ impl Course {
         if self.prompts.contains_key(&asked.clarification_id) {
             return;
         }
+        self.asking_calls.extend(asked.tool_call_id.clone());
         self.enters(to, State::AwaitingInput);
         let question = text::field(&asked.question);
         let question = if question.is_empty() { "?".to_owned() } else { question };
-        let context = text::some_field(asked.context.as_deref());
-        let summaries = match &context {
-            Some(context) => {
-                let args = [("question", question.as_str().into()), ("context", context.as_str().into())];
-                to.say(Key::ClarificationInContext, &args)
-            }
-            None => to.say(Key::Clarification, &[("question", question.as_str().into())]),
+        let given = asked.choices.as_deref().unwrap_or_default();
+        let (kinds, choices) = answers(asked.accepted_response_kinds.as_deref(), Some(given));
+        let listed = given.iter().map(label).collect::<Vec<_>>().join("; ");
+        let listed = match text::quoted(&listed).as_str() {
+            "" => String::new(),
+            listed => to.sentence(Key::Choices, &[("choices", listed.into())]),
         };
-        let choices = choices(asked.choices.as_deref().unwrap_or_default());
-        let mut kinds: Vec<String> = asked.accepted_response_kinds.clone().unwrap_or_default();
-        let known = ["freetext", "yes_no", "numeric"];
-        kinds.retain(|kind| known.contains(&kind.as_str()));
-        kinds.sort_unstable();
-        kinds.dedup();
-        if choices.is_some() {
-            kinds.push("multiple_choice".into());
-        }
-        if kinds.is_empty() {
-            kinds.push("freetext".into());
-        }
+        // Choices that the protocol cannot carry are named in the context.
+        let unlisted = if choices.is_none() { listed.as_str() } else { "" };
+        let context = text::ended(text::field(asked.context.as_deref().unwrap_or_default()));
+        let in_context = ("context", Arg::Text(&context));
+        let (in_question, in_choices) =
+            (("question", question.as_str().into()), ("choices", listed.as_str().into()));
+        let summaries = match context.as_str() {
+            "" => to.say(Key::Clarification, &[in_question, in_choices]),
+            _ => to.say(Key::ClarificationInContext, &[in_question, in_context, in_choices]),
+        };
+        let context =
+            Some(format!("{context}\n{unlisted}").trim().to_owned()).filter(|context| !context.is_empty());
         let token = tokens(&asked.clarification_id);
-        let mut body = AwaitingClarification::new(question, token, seconds(asked.timeout_seconds));
-        body.accepted_response_kinds = Some(kinds);
+        let mut body = AwaitingClarification::new(
+            question,
+            token,
+            seconds(to, asked.timeout_seconds, asked.expires_at.as_deref()),
+        );
+        body.accepted_response_kinds = Some(kinds.into_iter().map(str::to_owned).collect());
         body.choices = choices;
         body.context = context;
         body.default_response = text::some_field(asked.default_response.as_ref().map(spoken).as_deref());
@@ -200,8 +225,51 @@ impl Course {
         }
     }
 
+    /// The deadline of a prompt has moved. A prompt states its time once, so it is withdrawn and asked again with the
+    /// time that is left now, under a token of its own.
+    fn gives_time(&mut self, to: &mut Saying<'_>, prompt: &ForeignId, by: &str, seconds: u64, until: &str) {
+        let Some(open) = self.prompts.remove(prompt) else { return };
+        let summaries = more_time(to, by, seconds);
+        self.changes(to, self.after_prompts(), summaries, Urgency::Normal);
+        self.enters(to, State::AwaitingInput);
+        let deadline_ms = time::parse_ms(until).and_then(|at_ms| i64::try_from(at_ms).ok());
+        let asked_again = open.shown.as_deref().map(|shown| {
+            let mut body = shown.body.clone();
+            let left = deadline_ms.map_or(limits::PROMPT_SECONDS_MAX, |at_ms| {
+                u64::try_from(at_ms.saturating_sub(to.millis()) / 1_000).unwrap_or(0)
+            });
+            match &mut body {
+                Body::AwaitingConfirmation(ask) => {
+                    ask.timeout_seconds = bounded(left);
+                    ask.reply_token = token::next(&ask.reply_token);
+                }
+                Body::AwaitingClarification(ask) => {
+                    ask.timeout_seconds = bounded(left);
+                    ask.reply_token = token::next(&ask.reply_token);
+                }
+                _ => {}
+            }
+            (body, shown.summaries.clone())
+        });
+        let kept = match asked_again {
+            Some((body, summaries)) => {
+                to.push(body, summaries, Urgency::Critical);
+                self.keeps(to, deadline_ms)
+            }
+            None => OpenPrompt { deadline_ms, ..open },
+        };
+        self.prompts.insert(prompt.clone(), kept);
+    }
+
     fn hands_over(&mut self, to: &mut Saying<'_>, asked: &handoff::Requested) {
-        self.enters(to, State::HandingOff);
+        if self.handoffs.contains_key(&asked.handoff_id) {
+            return;
+        }
+        self.asking_calls.extend(asked.tool_call_id.clone());
+        // Leaving `awaiting_input` would say that the open prompts are settled.
+        if self.prompts.is_empty() {
+            self.enters(to, State::HandingOff);
+        }
         let reason = text::field(&asked.reason);
         let reason = if reason.is_empty() { "?".to_owned() } else { reason };
         let ours = to.say(Key::Handoff, &[("reason", text::quoted(&reason).as_str().into())]);
@@ -240,8 +308,27 @@ fn answerer(to: &Saying<'_>, by: &str) -> String {
     }
 }
 
-fn seconds(given: Option<u64>) -> u32 {
-    let seconds = given.unwrap_or(limits::PROMPT_SECONDS_MAX).clamp(1, limits::PROMPT_SECONDS_MAX);
+fn more_time(to: &Saying<'_>, by: &str, seconds: u64) -> Summaries {
+    let by = answerer(to, by);
+    let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
+    match seconds {
+        0..=119 => to.say(Key::ExtendedSeconds, &[by, ("seconds", seconds.into())]),
+        _ => to.say(Key::ExtendedMinutes, &[by, ("minutes", (seconds / 60).into())]),
+    }
+}
+
+/// For how many seconds a prompt is open: as many as it says, or until the time that it names.
+fn seconds(to: &Saying<'_>, timeout_seconds: Option<u64>, expires_at: Option<&str>) -> u32 {
+    let until_expiry = || {
+        let expires_ms = i64::try_from(time::parse_ms(expires_at?)?).ok()?;
+        u64::try_from(expires_ms.saturating_sub(to.millis()) / 1_000).ok()
+    };
+    bounded(timeout_seconds.or_else(until_expiry).unwrap_or(limits::PROMPT_SECONDS_MAX))
+}
+
+/// As many seconds as a prompt can state.
+fn bounded(seconds: u64) -> u32 {
+    let seconds = seconds.clamp(1, limits::PROMPT_SECONDS_MAX);
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
@@ -264,6 +351,44 @@ fn spoken(value: &Json) -> String {
     }
 }
 
+/// The forms that an answer may have, in the protocol's words, each once. A question with choices takes one of them, and
+/// a question that would take nothing takes text.
+fn response_kinds(given: Option<&[String]>, has_choices: bool) -> BTreeSet<&'static str> {
+    let known = |kind: &String| match kind.as_str() {
+        "text" | "freetext" => Some("freetext"),
+        "yes_no" => Some("yes_no"),
+        "number" | "numeric" => Some("numeric"),
+        _ => None,
+    };
+    let mut kinds: BTreeSet<&'static str> = given.unwrap_or_default().iter().filter_map(known).collect();
+    if has_choices {
+        kinds.insert("multiple_choice");
+    } else if kinds.is_empty() {
+        kinds.insert("freetext");
+    }
+    kinds
+}
+
+/// A choice as people read it.
+fn label(choice: &Json) -> String {
+    match serde_json::from_str(choice.text()) {
+        Ok(Value::Object(object)) => {
+            let named = ["label", "value", "id"].into_iter().find_map(|name| object.get(name)?.as_str());
+            named.map_or_else(|| choice.text().to_owned(), str::to_owned)
+        }
+        _ => spoken(choice),
+    }
+}
+
+/// The kinds of answers that a question takes, in the words of the protocol, and its choices.
+pub(crate) fn answers(
+    kinds: Option<&[String]>,
+    given: Option<&[Json]>,
+) -> (BTreeSet<&'static str>, Option<Vec<Choice>>) {
+    let choices = choices(given.unwrap_or_default());
+    (response_kinds(kinds, choices.is_some()), choices)
+}
+
 /// Choices as the protocol has them, or none when they are not what it can carry.
 fn choices(given: &[Json]) -> Option<Vec<Choice>> {
     if !(2..=limits::CHOICES_MAX).contains(&given.len()) {
@@ -274,9 +399,8 @@ fn choices(given: &[Json]) -> Option<Vec<Choice>> {
         let (value, label) = match serde_json::from_str(choice.text()).ok()? {
             Value::String(text) => (text.clone(), text),
             Value::Object(object) => {
-                let value = object.get("value")?.as_str()?.to_owned();
-                let label = object.get("label").and_then(Value::as_str).unwrap_or(&value).to_owned();
-                (value, label)
+                let value = object.get("value").or_else(|| object.get("id"))?.as_str()?.to_owned();
+                (value, label(choice))
             }
             _ => return None,
         };

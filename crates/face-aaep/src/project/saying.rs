@@ -42,7 +42,7 @@ impl<'f> Saying<'f> {
     }
 
     /// Begins at a part other than 0.
-    pub(super) fn from_part(&mut self, part: u64) {
+    pub(super) fn begin_at_part(&mut self, part: u64) {
         self.part = part;
     }
 

@@ -2,13 +2,16 @@
 
 use recount_aaep::wire::{Level, Progress, ProgressUpdated, ToolCompleted, ToolInvoked, ToolStatus, Urgency};
 use recount_event::Payload;
+use recount_event::family::shell;
 use recount_event::family::tool::{self, RiskLevel, TodoStatus};
 use recount_run::ASKING_TOOLS;
 
 use super::course::{Course, DAY_MS};
+use super::open_call::OpenCall;
 use super::saying::Saying;
 use super::state::State;
 use super::{id, text};
+use crate::limits;
 use crate::speech::{Arg, Key};
 
 /// How a call ended.
@@ -29,6 +32,7 @@ impl Course {
             Payload::ToolFailed(ended) => self.has_called(to, ended, End::Failed),
             Payload::ToolCancelled(ended) => self.has_called(to, ended, End::Cancelled),
             Payload::ToolTimedOut(ended) => self.has_called(to, ended, End::TimedOut),
+            Payload::ToolShellOutputChunk(chunk) => self.still_calls(to, chunk),
             Payload::ToolRefused(no) => {
                 self.of_tool(to, Key::ToolRefused, &no.tool_name, ("reason", &no.message));
             }
@@ -68,8 +72,11 @@ impl Course {
     }
 
     fn calls(&mut self, to: &mut Saying<'_>, call: &tool::Invoked) {
-        // What the tools ask that only ask is a prompt, and its answer was told with it.
-        if self.calls.contains_key(&call.tool_call_id) || ASKING_TOOLS.contains(&call.tool_name.as_str()) {
+        // What a tool asks that only asks is a prompt, and the answer has been reported with it. Another producer may
+        // have a tool of that name that does something else.
+        let asked = self.asking_calls.remove(&call.tool_call_id);
+        let only_asks = asked && ASKING_TOOLS.contains(&call.tool_name.as_str());
+        if only_asks || self.calls.contains_key(&call.tool_call_id) {
             return;
         }
         if self.prompts.is_empty() {
@@ -92,17 +99,17 @@ impl Course {
         body.irreversible = call.irreversible;
         body.tool_call_id = Some(id::call_id(&call.tool_call_id));
         to.push(body, summaries, Urgency::Normal);
-        self.calls.insert(call.tool_call_id.clone(), call.tool_name.clone());
+        self.calls.insert(call.tool_call_id.clone(), OpenCall::new(&call.tool_name, to.millis()));
         self.calls_started += 1;
     }
 
     fn has_called(&mut self, to: &mut Saying<'_>, ended: &tool::Ended, end: End) {
-        let Some(tool_name) = self.calls.remove(&ended.tool_call_id) else { return };
+        let Some(OpenCall { tool_name, .. }) = self.calls.remove(&ended.tool_call_id) else { return };
         let name = text::quoted(&tool_name);
         let tool = ("tool", Arg::Text(&name));
         let interrupted = ended.code.as_deref() == Some("interrupted");
         let error = text::some_quoted(ended.error.as_deref());
-        let summary = text::some_quoted(ended.summary.as_deref());
+        let summary = text::some_quoted(ended.summary.as_deref()).map(text::ended);
         let (status, summaries) = match (end, &summary, &error) {
             (End::Completed, Some(summary), _) => {
                 let args = [tool, ("summary", summary.as_str().into())];
@@ -128,9 +135,31 @@ impl Course {
         }
     }
 
+    /// A tool that takes long is heard of now and then.
+    fn still_calls(&mut self, to: &mut Saying<'_>, chunk: &shell::OutputChunk) {
+        let Some(call) = self.calls.get_mut(&chunk.tool_call_id) else { return };
+        let due = call.seconds_when_due(to.millis(), limits::TOOL_PROGRESS_EVERY_MS);
+        let Some(seconds) = due else { return };
+        let name = text::quoted(&call.tool_name);
+        let last_line = chunk.data.lines().map(text::quoted).rfind(|line| !line.is_empty());
+        // Bytes that are not text are not spoken.
+        let last_line = last_line.filter(|_| chunk.encoding.is_none());
+        let args = [("tool", Arg::Text(&name)), ("seconds", seconds.into())];
+        let summaries = match &last_line {
+            Some(line) => {
+                let [tool, seconds] = args;
+                to.say(Key::ToolRunningSaying, &[tool, seconds, ("line", line.as_str().into())])
+            }
+            None => to.say(Key::ToolRunning, &args),
+        };
+        let description = last_line.or_else(|| summaries.normal.clone());
+        let progress = Progress { step: None, total_steps: None, description, percent: None };
+        to.push(ProgressUpdated::new(progress), summaries, Urgency::Background);
+    }
+
     /// Calls that an account leaves open when it ends.
     pub(super) fn abandons_calls(&mut self, to: &mut Saying<'_>) {
-        for (call, tool_name) in std::mem::take(&mut self.calls) {
+        for (call, OpenCall { tool_name, .. }) in std::mem::take(&mut self.calls) {
             let summaries = to.say(Key::ToolAbandoned, &[("tool", text::quoted(&tool_name).as_str().into())]);
             let mut body = ToolCompleted::new(id::tool(&tool_name), ToolStatus::Timeout);
             body.tool_call_id = Some(id::call_id(&call));

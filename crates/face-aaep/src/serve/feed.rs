@@ -1,103 +1,164 @@
 //! One stream of a subscription: events of its runs, shaped by its terms, as items for the host.
 //!
-//! It waits for events, for what the subscription hears of, and for what the shaper holds. It must not know how items
-//! are written.
+//! It waits for events, for changes of the subscription, and for what the shaper holds. It must not know how items are
+//! written, nor how events are projected.
 
-use std::collections::VecDeque;
-use std::future::pending;
+use std::future::{Future, pending};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use recount_aaep::shaping::Shaper;
 use recount_aaep_host::{Close, Feed, Item, Problem};
-use recount_engine::{Caller, Events};
-use recount_event::RunId;
+use recount_engine::Caller;
 use recount_world::{Kind, Shutdown};
 use tokio::sync::watch;
-use tokio::time::Instant;
 
-use super::FaceState;
-use crate::project::{Place, Projector};
-use crate::speech::Speech;
-use crate::subscription::{Control, Subscription};
+use super::{FaceState, join};
+use crate::delivery::{Delivery, OutgoingFrame};
+use crate::projections::{Broken, Next, Projections, RunReader, TenantReader};
+use crate::replies;
+use crate::sending::Sending;
+use crate::subscription::{Control, Kept, Subscription, Subscriptions};
+use crate::traffic::{Reported, Traffic};
 
 /// A stream that is open.
 pub(super) struct Stream {
-    subscription: Arc<Subscription>,
-    number: u64,
+    source: StreamSource,
+    sending: Sending,
+    attached: Attached,
+    projections: Projections,
     control: watch::Receiver<Control>,
     heard: Control,
-    caller: Caller,
     shutdown: Shutdown,
-    began: Instant,
-    shaper: Shaper,
-    run: RunId,
-    events: Events,
-    projector: Projector,
-    after: Option<Place>,
-    out: VecDeque<Item>,
+    revoked: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+    traffic: Traffic,
+    reported: Reported,
+}
+
+/// Where events come from.
+enum StreamSource {
+    Run(Box<RunReader>),
+    All(Box<TenantReader>),
+    /// Nothing more comes; the stream ends when all is sent.
+    Over,
+}
+
+/// The stream that a subscription has, as long as this lives.
+struct Attached {
+    subscriptions: Subscriptions,
+    subscription: Arc<Subscription>,
+    number: u64,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.subscriptions.detach(&self.subscription, self.number);
+    }
 }
 
 impl Stream {
+    /// Opens a stream for a caller, whose token it ends with.
     pub(super) async fn open(
         state: &FaceState,
         subscription: Arc<Subscription>,
+        mut caller: Caller,
         last_event_id: Option<&str>,
     ) -> Result<Stream, Problem> {
-        let Some(run) = subscription.wish().run else { return Err(Problem::NotFound) };
-        let events = subscription.engine().read().follow_events(run, None).await;
-        let events = events.map_err(|_| Problem::SubscriptionUnknown)?;
-        let terms = subscription.terms();
-        let speech = Speech::of(chosen(&terms.languages()));
+        let last_event_id = last_event_id.filter(|id| !id.is_empty());
         let (heard, control) = subscription.attach();
+        let subscriptions = state.subscriptions.clone();
+        let attached = Attached { subscriptions, subscription, number: heard.stream };
+        let subscription = &attached.subscription;
+        let (source, sending) = match subscription.wish().run {
+            Some(run) => {
+                let (reader, sending) = join::run(state, subscription, run, last_event_id).await?;
+                (reader.map_or(StreamSource::Over, |reader| StreamSource::Run(Box::new(reader))), sending)
+            }
+            None => {
+                let (reader, sending) = join::all(state, subscription, last_event_id).await?;
+                (StreamSource::All(Box::new(reader)), sending)
+            }
+        };
         Ok(Stream {
-            number: heard.stream,
-            heard,
+            reported: Reported::new(sending.counts()),
+            source,
+            sending,
+            attached,
+            projections: state.projections.clone(),
             control,
-            caller: subscription.caller().clone(),
+            heard,
             shutdown: state.world.tasks.shutdown_signal(Kind::Connection),
-            began: recount_world::moment(),
-            shaper: Shaper::new(terms, subscription.id()),
-            run,
-            events,
-            projector: Projector::new(run, speech),
-            after: last_event_id.and_then(Place::parse).filter(|place| place.run == run),
-            out: VecDeque::new(),
-            subscription,
+            revoked: Box::pin(async move { caller.revoked().await }),
+            traffic: state.traffic.clone(),
         })
     }
 
     pub(super) fn subscription(&self) -> &Subscription {
-        &self.subscription
+        &self.attached.subscription
     }
 
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// What the subscription has been told since it was looked at last.
+    /// Takes note of what happened to the subscription since it was looked at last.
     fn hear(&mut self) -> Option<Close> {
         let control = *self.control.borrow_and_update();
         if control.closed {
             return Some(Close::Asked);
         }
-        if control.stream != self.number {
+        if control.stream != self.attached.number {
             return Some(Close::Unavailable);
         }
         if control.terms != self.heard.terms {
-            self.shaper.terms_changed(self.subscription.terms());
+            let subscription = &self.attached.subscription;
+            self.sending.change_terms(subscription.terms(), subscription.view());
+            match &mut self.source {
+                StreamSource::Run(reader) => {
+                    reader.change_language(&self.projections, subscription.speech());
+                }
+                StreamSource::All(reader) => reader.change_language(subscription.speech()),
+                StreamSource::Over => {}
+            }
         }
         self.heard = control;
         None
     }
 
-    fn pump(&mut self) {
-        let now = self.now_ms();
-        for event in self.shaper.due(now) {
-            let id = event.envelope.event_id.as_str().into();
-            self.out.push_back(Item::Event { id: Some(id), text: Bytes::from(event.to_json()) });
+    fn item(&mut self) -> Option<Item> {
+        let frame = self.sending.frame();
+        self.traffic.report(&mut self.reported, self.sending.counts());
+        frame.map(|OutgoingFrame { id, text }| Item::Event { id, text })
+    }
+
+    /// What tells the time of prompts goes out beside the events of the log.
+    async fn count_down(&mut self) {
+        for event in replies::take_countdowns(&self.attached.subscription).await {
+            self.sending.take_aside(&event);
         }
+    }
+
+    /// How long until a prompt tells its time.
+    fn countdown_wait(&self) -> Option<Duration> {
+        let subscription = &self.attached.subscription;
+        let due_ms = subscription.replies().next_countdown_ms()?;
+        let now_ms = subscription.engine().world().clock.now_ms();
+        Some(Duration::from_millis(due_ms.saturating_sub(now_ms)))
+    }
+
+    fn take(&mut self, next: Result<Next, Broken>) -> Option<Close> {
+        match next {
+            Ok(Next::Events(events)) => self.sending.take(events),
+            Ok(Next::Joined(standing)) => self.sending.take_lead_in(&standing.lead_in),
+            Ok(Next::Over) => self.source = StreamSource::Over,
+            Err(Broken) => return Some(Close::Unavailable),
+        }
+        None
+    }
+}
+
+/// Waits for what a source has next.
+async fn next_of(source: &mut StreamSource) -> Result<Next, Broken> {
+    match source {
+        StreamSource::Run(reader) => Ok(reader.next().await?.map_or(Next::Over, Next::Events)),
+        StreamSource::All(reader) => reader.next().await,
+        StreamSource::Over => pending().await,
     }
 }
 
@@ -107,62 +168,58 @@ impl Feed for Stream {
             if let Some(close) = self.hear() {
                 return Item::End(close);
             }
-            self.pump();
-            if let Some(item) = self.out.pop_front() {
+            if let Some(item) = self.item() {
                 return item;
             }
-            if self.projector.is_over() && self.shaper.held_events() == 0 {
+            if matches!(self.source, StreamSource::Over) && self.sending.is_idle() {
                 return Item::End(Close::Clean);
             }
-            let due = self.shaper.next_due().map(|due| self.began + Duration::from_millis(due));
+            let due = self.sending.next_due();
             let is_due = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
                     None => pending().await,
                 }
             };
-            tokio::select! {
+            let countdown = self.countdown_wait();
+            let is_countdown_due = async {
+                match countdown {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => pending().await,
+                }
+            };
+            let next = tokio::select! {
                 biased;
-                () = self.shutdown.requested() => return Item::End(Close::Clean),
-                () = self.caller.revoked() => return Item::End(Close::Unavailable),
-                _ = self.control.changed() => {}
-                events = self.events.next(), if !self.projector.is_over() => match events {
-                    Ok(Some(events)) => {
-                        let now = self.now_ms();
-                        let (run, tokens) = (self.run, self.subscription.tokens());
-                        for event in events {
-                            for told in self.projector.event(&event, &|prompt| tokens.of(run, prompt)) {
-                                let place = Place::parse(told.envelope.event_id.as_str());
-                                if place > self.after {
-                                    self.shaper.push(told, now);
-                                }
-                            }
-                        }
-                    }
-                    Ok(None) => return Item::End(Close::Clean),
-                    Err(error) => {
-                        tracing::warn!(%error, "a stream cannot go on");
-                        return Item::End(Close::Unavailable);
-                    }
-                },
-                () = is_due => {}
+                () = self.shutdown.requested() => return Item::End(Close::Shutdown),
+                () = &mut self.revoked => return Item::End(Close::Unauthenticated),
+                _ = self.control.changed() => continue,
+                next = next_of(&mut self.source) => next,
+                () = is_due => continue,
+                () = is_countdown_due => {
+                    self.count_down().await;
+                    continue;
+                }
+            };
+            if let Some(close) = self.take(next) {
+                return Item::End(close);
             }
         }
     }
 
     fn ready(&mut self) -> Option<Item> {
-        self.out.pop_front()
+        self.item()
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.subscription.detach(self.number);
+        let StreamSource::All(reader) = std::mem::replace(&mut self.source, StreamSource::Over) else {
+            return;
+        };
+        let subscription = &self.attached.subscription;
+        let (terms, view) = (subscription.terms(), subscription.view());
+        let rest = Sending::new(Delivery::of_all(terms, subscription.replies().clone(), view));
+        let sending = std::mem::replace(&mut self.sending, rest);
+        subscription.keep(Kept { reader: *reader, sending: Some(sending) });
     }
-}
-
-/// The language of the texts for these wishes.
-fn chosen(wishes: &[&str]) -> &'static str {
-    let offers: Vec<&'static str> = Speech::languages().collect();
-    recount_aaep::language::choose(wishes, &offers, &[], offers[0])
 }

@@ -8,14 +8,22 @@ use recount_aaep_host::{Handshake, Rejected};
 use recount_engine::{Caller, Engine, Error, RunRow, Scope};
 use recount_event::RunId;
 
-use super::{FaceState, Requester};
+use super::{FaceState, Requester, join};
+use crate::project::JoinReason;
+use crate::projections::Broken;
+use crate::replies::ReplyState;
 use crate::request::{Redaction, Wish};
-use crate::subscription::NewSubscription;
+use crate::subscription::{Kept, NewSubscription, Subscription};
 use crate::{limits, manifest};
 
 /// Answers a request. There is always an answer.
-pub(super) async fn answer(state: &FaceState, requester: &Requester, request: &str) -> Handshake {
-    match accepted(state, requester, request).await {
+pub(super) async fn answer(
+    state: &FaceState,
+    requester: &Requester,
+    request: &str,
+    on_socket: bool,
+) -> Handshake {
+    match accepted(state, requester, request, on_socket).await {
         Ok((id, text)) => Handshake { text: Some(text), result: Ok(id) },
         Err((refusal, status)) => {
             let rejected = Rejected::from(&refusal);
@@ -33,6 +41,7 @@ async fn accepted(
     state: &FaceState,
     Requester { engine, caller }: &Requester,
     request: &str,
+    on_socket: bool,
 ) -> Result<(String, String), Refused> {
     let refused = |refusal: Refusal| (refusal, None);
     if !caller.may(Scope::Read) {
@@ -67,10 +76,18 @@ async fn accepted(
         engine: engine.clone(),
         caller: caller.clone(),
         wish,
-        tokens: state.tokens.clone(),
+        replies: ReplyState::new(id.clone(), state.tokens.clone(), state.attempts.clone()),
         terms,
+        on_socket,
     };
-    state.subscriptions.add(new, place);
+    let subscription = Subscription::new(new, place);
+    if wish.run.is_none() {
+        // From here on nothing is missed, however late the stream is opened.
+        let reader = join::joining(state, &subscription, JoinReason::Joined).await;
+        let reader = reader.map_err(|Broken| unavailable())?;
+        subscription.keep(Kept { reader, sending: None });
+    }
+    state.subscriptions.add(subscription);
     Ok((id.as_str().to_owned(), text))
 }
 
@@ -86,6 +103,10 @@ async fn find(engine: &Engine, caller: &Caller, run: RunId) -> Result<RunRow, Re
 
 fn failed(error: Error) -> Refused {
     tracing::warn!(%error, "a subscription could not be checked");
+    unavailable()
+}
+
+fn unavailable() -> Refused {
     let message = "the store does not answer; try again shortly";
     let mut refusal = Refusal::new(Reason::TransportUnavailable, message);
     refusal.retry_after_seconds = Some(limits::SUBSCRIPTIONS_RETRY_SECONDS);

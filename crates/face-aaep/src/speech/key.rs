@@ -50,7 +50,7 @@ keys! {
     TurnRetried = "turn-retried" (message);
     TextCut = "text-cut" ();
     Compacted = "compacted" ();
-    Trimmed = "trimmed" (results);
+    WorkspaceFailed = "workspace-failed" ();
     BudgetWarning = "budget-warning" (percent);
     BudgetExceeded = "budget-exceeded" ();
     ChildStarted = "child-started" ();
@@ -58,6 +58,8 @@ keys! {
     ToolInvoked = "tool-invoked" (tool);
     ToolInvokedWith = "tool-invoked-with" (tool, arguments);
     ToolIrreversible = "tool-irreversible" (tool, arguments);
+    ToolRunning = "tool-running" (tool, seconds);
+    ToolRunningSaying = "tool-running-saying" (tool, seconds, line);
     ToolSucceeded = "tool-succeeded" (tool);
     ToolSucceededSaying = "tool-succeeded-saying" (tool, summary);
     ToolFailed = "tool-failed" (tool, error);
@@ -80,8 +82,13 @@ keys! {
     ApprovalWithdrawn = "approval-withdrawn" ();
     ApprovalTimedOutRejected = "approval-timed-out-rejected" ();
     ApprovalTimedOutApproved = "approval-timed-out-approved" ();
-    Clarification = "clarification" (question);
-    ClarificationInContext = "clarification-in-context" (question, context);
+    Clarification = "clarification" (question, choices);
+    ClarificationInContext = "clarification-in-context" (question, context, choices);
+    Choices = "choices" (choices);
+    ExtendedSeconds = "extended-seconds" (by, seconds);
+    ExtendedMinutes = "extended-minutes" (by, minutes);
+    SecondsLeft = "seconds-left" (seconds);
+    MinutesLeft = "minutes-left" (minutes);
     Answered = "answered" (by, answer);
     AnsweredPlain = "answered-plain" (by);
     UnansweredDefault = "unanswered-default" (answer);
@@ -100,6 +107,7 @@ keys! {
     Joined = "joined" (agent, state);
     JoinedRequest = "joined-request" (agent, request, state);
     Missed = "missed" (agent, state);
+    AgedOut = "aged-out" ();
     OpenPrompts = "open-prompts" (prompts);
     ToolsRunning = "tools-running" (calls);
     ConfirmationOfOthers = "confirmation-of-others" (action, consequence);

@@ -2,5 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
+mod entitlement;
+mod handshake;
+mod replies;
+mod resume;
 mod stage;
 mod streams;
+mod terms;

@@ -14,7 +14,7 @@ use recount_aaep::{Body as Said, Event as Told};
 use recount_engine::{Caller, Engine, Framing, Narrowing, NewRun, Scope, Triple, Visitor};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{ForeignId, RunId, TaskId, door};
-use recount_face_aaep::{FaceState, TokenKey, router};
+use recount_face_aaep::{AttemptLog, FaceState, TokenKey, router};
 use recount_log::MemoryStore;
 use recount_transport::sse::Decoder;
 use recount_world::World;
@@ -53,10 +53,22 @@ impl Stage {
         Stage { engine, world, router: router(state.clone()), state }
     }
 
+    /// In a world whose time a test may pause, with a log of attempts to reply.
+    pub(crate) async fn logging(world: World, log: Arc<dyn AttemptLog>) -> Stage {
+        let engine = tenant(&world).await;
+        let key = TokenKey::derive(b"a secret of a test");
+        let state = FaceState::new(world.clone(), key, 100).with_attempt_log(log);
+        Stage { engine, world, router: router(state.clone()), state }
+    }
+
     /// The face as a process has it that began later: it knows the store, and none of the subscriptions.
     pub(crate) fn restarted(&self) -> Stage {
         let state = FaceState::new(self.world.clone(), TokenKey::derive(b"a secret of a test"), 100);
         Stage { engine: self.engine.clone(), world: self.world.clone(), router: router(state.clone()), state }
+    }
+
+    pub(crate) async fn task(&self) -> TaskId {
+        self.engine.write().create_task(None, None).await.unwrap().0.id
     }
 
     /// An external run that has started.
@@ -170,6 +182,15 @@ impl Run {
         self.report(&[("assistant.text_delta", data)]).await;
     }
 
+    /// A question that waits for an answer.
+    pub(crate) async fn asks(&mut self, id: &str) {
+        let question = json!({
+            "clarification_id": id, "question": "Which one?", "context": "Two fit.", "choices": ["a", "b"],
+            "default_response": "a", "timeout_seconds": 600,
+        });
+        self.report(&[("clarification.requested", question)]).await;
+    }
+
     pub(crate) async fn finishes(&mut self) {
         let said = std::mem::take(&mut self.said);
         let mut events = Vec::new();
@@ -183,7 +204,7 @@ impl Run {
     }
 }
 
-/// A request for all defaults, with replies.
+/// A request.
 pub(crate) fn request(capabilities: Value, own: Value) -> Value {
     json!({
         "type": "subscription.request", "aaep_version": "1.0.0", "subscriber_id": "reader",
@@ -254,6 +275,11 @@ impl Listener {
         heard
     }
 
+    /// The next event, of a stream that goes on.
+    pub(crate) async fn one(&mut self) -> Heard {
+        self.next().await.expect("the stream goes on")
+    }
+
     /// Everything up to the first event that this holds for.
     pub(crate) async fn until(&mut self, is_it: impl Fn(&Said) -> bool) -> Vec<Heard> {
         let mut heard = Vec::new();
@@ -266,6 +292,11 @@ impl Listener {
             }
         }
     }
+}
+
+/// The summary of an event.
+pub(crate) fn summary(heard: &Heard) -> &str {
+    heard.event.summaries.normal.as_deref().unwrap_or_default()
 }
 
 /// The names of the events' types.

@@ -1,6 +1,6 @@
 //! What is to hold of every run that is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recount_aaep::rule::Severity;
 use recount_aaep::session::{Checker, Options};
@@ -90,12 +90,13 @@ fn asks_as_often_as_the_run(events: &[Event], told: &[(u64, Told)]) {
     let count = |of: fn(&Payload) -> bool| events.iter().filter(|event| of(event.payload())).count();
     let heard = |of: fn(&Body) -> bool| told.iter().filter(|(_, event)| of(&event.body)).count();
     let asked = [
-        count(|payload| matches!(payload, Payload::ApprovalRequested(_))),
-        count(|payload| matches!(payload, Payload::ClarificationRequested(_))),
+        // One that is given more time is asked again.
+        count(|payload| matches!(payload, Payload::ApprovalRequested(_) | Payload::ApprovalExtended(_))),
+        count(|payload| {
+            matches!(payload, Payload::ClarificationRequested(_) | Payload::ClarificationExtended(_))
+        }),
         count(|payload| matches!(payload, Payload::HandoffRequested(_))),
-        count(
-            |payload| matches!(payload, Payload::ToolInvoked(call) if !ASKING_TOOLS.contains(&call.tool_name.as_str())),
-        ),
+        calls_heard(events),
     ];
     let said = [
         heard(|body| matches!(body, Body::AwaitingConfirmation(_))),
@@ -104,4 +105,24 @@ fn asks_as_often_as_the_run(events: &[Event], told: &[(u64, Told)]) {
         heard(|body| matches!(body, Body::ToolInvoked(_))),
     ];
     assert_eq!(asked, said, "prompts, handoffs and calls");
+}
+
+/// Calls of the tools that only ask are not heard when what they ask was.
+fn calls_heard(events: &[Event]) -> usize {
+    let mut asking = BTreeSet::new();
+    let mut heard = |event: &Event| match event.payload() {
+        Payload::ClarificationRequested(asked) => {
+            asking.extend(asked.tool_call_id.clone());
+            false
+        }
+        Payload::HandoffRequested(asked) => {
+            asking.extend(asked.tool_call_id.clone());
+            false
+        }
+        Payload::ToolInvoked(call) => {
+            !ASKING_TOOLS.contains(&call.tool_name.as_str()) || !asking.contains(&call.tool_call_id)
+        }
+        _ => false,
+    };
+    events.iter().filter(|event| heard(event)).count()
 }

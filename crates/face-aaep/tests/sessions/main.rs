@@ -6,7 +6,12 @@
 // The same generator of runs that the face for applications is held against.
 #[path = "../../../face-aap/tests/turns/dice.rs"]
 mod dice;
+mod external;
 mod holds;
 mod joining;
+mod listening;
+mod minting;
 mod properties;
+mod rows;
+mod simulated;
 mod transcripts;

@@ -1,7 +1,7 @@
-//! Makes runs out of numbers: mostly legal, sometimes not.
+//! Makes runs from numbers: mostly legal, sometimes not.
 //!
 //! [`Dice`] are a row of numbers that a test drew; [`command`] turns the next few into a command that makes
-//! some sense in the state at hand. When the numbers are used up, every throw is 0.
+//! some sense in the current state. When the numbers are used up, every throw is 0.
 
 use recount_event::digest::call_digest;
 use recount_event::family::shell::Stream;
@@ -71,7 +71,12 @@ pub(super) fn command(dice: &mut Dice<'_>, state: &State) -> Command {
     }
     match throw {
         0..72 => report(dice, state),
-        72..77 => Command::Tick,
+        72..76 => Command::Tick,
+        76 => {
+            let kind = dice.pick(&PromptKind::ALL).unwrap_or(PromptKind::Approval);
+            let id = prompt(dice, state, kind);
+            Command::ExtendPrompt { kind, id, seconds: dice.below(90) as u64, by: by() }
+        }
         77..86 => {
             let id = prompt(dice, state, PromptKind::Approval);
             Command::ResolveApproval {

@@ -1,0 +1,25 @@
+//! Narration: what a listener hears of AAEP sessions, and what the listener's keys do. Pure, with the time passed in.
+//!
+//! [`Narrator`] makes utterances of events and messages of keys, [`SpeechQueue`] decides which utterance is spoken next.
+//! It must not know how speech is made, which is `ssip`, or how events arrive.
+
+mod dialog;
+mod held_text;
+mod keys;
+mod level;
+mod narrator;
+mod open_prompt;
+mod queue;
+mod sessions;
+mod utterance;
+mod wording;
+
+#[cfg(test)]
+mod tests;
+
+pub use dialog::NarratorKey;
+pub use level::SpeechLevel;
+pub use narrator::{Narrator, NarratorEffect};
+pub use queue::SpeechQueue;
+pub use sessions::SessionEnd;
+pub use utterance::{SpeechPriority, Utterance};

@@ -1,0 +1,121 @@
+//! Keys, and what has been pressed so far: [`NarratorKey`], [`Dialog`]. Pure.
+//!
+//! It must not know sessions: the narrator carries out what a key means.
+
+use recount_aaep::wire::{Decision, ReplyToken, Response};
+
+use super::open_prompt::{AskedPrompt, Asks};
+use crate::limits;
+
+/// A key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NarratorKey {
+    Char(char),
+    Enter,
+    Backspace,
+    Escape,
+}
+
+/// What the next key belongs to.
+#[derive(Debug, Default)]
+pub(super) enum Dialog {
+    /// Every key is a command.
+    #[default]
+    Commands,
+    /// Something grave was accepted, and is to be confirmed with Enter.
+    Confirming(ReplyToken),
+    /// A session is to be cancelled, and that is to be confirmed with Enter.
+    Cancelling(u32),
+    /// An answer is being typed.
+    Typing { token: ReplyToken, text: String },
+}
+
+/// An answer to a prompt.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum PromptAnswer {
+    Decision(Decision),
+    Response(Response),
+}
+
+impl PromptAnswer {
+    /// As it is spoken when it was sent.
+    pub(super) fn spoken(&self, prompt: &AskedPrompt) -> String {
+        match self {
+            PromptAnswer::Decision(Decision::Accept) => "Approved.".to_owned(),
+            PromptAnswer::Decision(_) => "Rejected.".to_owned(),
+            PromptAnswer::Response(Response::Bool(yes)) => {
+                format!("Answered: {}.", if *yes { "yes" } else { "no" })
+            }
+            PromptAnswer::Response(Response::Number(number)) => format!("Answered: {number}."),
+            PromptAnswer::Response(Response::Text(text)) => {
+                let label = match &prompt.asks {
+                    Asks::Clarification { choices, .. } => {
+                        choices.iter().find(|choice| choice.value == *text).map(|choice| &choice.label)
+                    }
+                    Asks::Confirmation { .. } => None,
+                };
+                format!("Answered: {}.", super::wording::line(label.unwrap_or(text)))
+            }
+        }
+    }
+}
+
+/// What `y` or `n` means for a prompt.
+pub(super) enum YesOrNo {
+    Answer(PromptAnswer),
+    /// It is confirmed with another key first.
+    ConfirmFirst,
+    /// The prompt takes no such answer.
+    NotTaken,
+}
+
+pub(super) fn yes_or_no(prompt: &AskedPrompt, yes: bool) -> YesOrNo {
+    match &prompt.asks {
+        Asks::Confirmation { may_accept: true, is_grave: true, .. } if yes => YesOrNo::ConfirmFirst,
+        Asks::Confirmation { may_accept: true, .. } if yes => {
+            YesOrNo::Answer(PromptAnswer::Decision(Decision::Accept))
+        }
+        Asks::Confirmation { may_reject: true, .. } if !yes => {
+            YesOrNo::Answer(PromptAnswer::Decision(Decision::Reject))
+        }
+        Asks::Clarification { yes_no: true, .. } => {
+            YesOrNo::Answer(PromptAnswer::Response(Response::Bool(yes)))
+        }
+        _ => YesOrNo::NotTaken,
+    }
+}
+
+/// An answer that was typed, or why it is none.
+pub(super) fn typed(prompt: &AskedPrompt, text: &str) -> Result<PromptAnswer, String> {
+    let text = text.trim();
+    let Asks::Clarification { numeric, freetext, choices, .. } = &prompt.asks else {
+        return Err(prompt.asks.keys());
+    };
+    if text.is_empty() {
+        return Err("Nothing was typed. Press a to type an answer.".to_owned());
+    }
+    if let Some(choice) = choices.iter().find(|choice| choice.value == text || choice.label == text) {
+        return Ok(PromptAnswer::Response(Response::Text(choice.value.clone())));
+    }
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    match (number, numeric, freetext) {
+        (Some(number), true, _) => Ok(PromptAnswer::Response(Response::Number(number))),
+        (_, _, true) => Ok(PromptAnswer::Response(Response::Text(text.to_owned()))),
+        (None, true, false) => Err(format!("{text} is not a number. Press a to type one.")),
+        _ => Err(format!("{text} is not one of the choices. {}", prompt.asks.keys())),
+    }
+}
+
+/// Adds a character to a text that is typed; a text that is full takes no more.
+pub(super) fn type_character(text: &mut String, character: char) -> bool {
+    let fits = !character.is_control() && text.chars().count() < limits::TYPED_ANSWER_CHARS_MAX;
+    if fits {
+        text.push(character);
+    }
+    fits
+}
+
+/// What `?` speaks.
+pub(super) const HELP: &str = "Space or s: silence. r: repeat the last, 3 r the last three. w: where am I. \
+    p: read the next prompt. y: approve or yes. n: reject or no. a: type an answer. A number and Enter: choose an \
+    answer. Plus and minus: more or less detail. c: cancel the run. q: quit.";

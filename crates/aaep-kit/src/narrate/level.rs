@@ -1,0 +1,52 @@
+//! How much is spoken: [`SpeechLevel`].
+
+use recount_aaep::wire::{Pace, Verbosity};
+
+/// How much is spoken, from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum SpeechLevel {
+    /// Prompts, errors, handoffs, and where a session begins and ends.
+    Brief,
+    /// Also what is written and which tools run, in a few words.
+    Terse,
+    /// Also states and progress, in whole sentences.
+    #[default]
+    Normal,
+    /// All that there is.
+    Detailed,
+}
+
+impl SpeechLevel {
+    pub const ALL: [SpeechLevel; 4] =
+        [SpeechLevel::Brief, SpeechLevel::Terse, SpeechLevel::Normal, SpeechLevel::Detailed];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            SpeechLevel::Brief => "brief",
+            SpeechLevel::Terse => "terse",
+            SpeechLevel::Normal => "normal",
+            SpeechLevel::Detailed => "detailed",
+        }
+    }
+
+    /// One level up or down, if there is one.
+    pub(super) fn step(self, up: bool) -> Option<SpeechLevel> {
+        let at = SpeechLevel::ALL.iter().position(|level| *level == self)?;
+        let to = if up { at.checked_add(1) } else { at.checked_sub(1) };
+        SpeechLevel::ALL.get(to?).copied()
+    }
+
+    /// What is asked of the producer.
+    pub fn verbosity(self) -> Verbosity {
+        match self {
+            SpeechLevel::Brief | SpeechLevel::Terse => Verbosity::Terse,
+            SpeechLevel::Normal => Verbosity::Normal,
+            SpeechLevel::Detailed => Verbosity::Detailed,
+        }
+    }
+
+    /// The load that is asked for: a brief listener is sent fewer and shorter events.
+    pub fn load(self) -> Pace {
+        if self == SpeechLevel::Brief { Pace::Low } else { Pace::Medium }
+    }
+}

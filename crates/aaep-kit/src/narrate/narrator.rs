@@ -1,0 +1,324 @@
+//! Makes speech of AAEP events, and replies of keys: [`Narrator`]. Pure: the caller passes the time and carries out each
+//! [`NarratorEffect`].
+
+use std::collections::{HashSet, VecDeque};
+
+use recount_aaep::wire::{EventId, ReplyToken, SessionId, StateChanged, SubscriptionId};
+use recount_aaep::{Body, Event, Message};
+
+use super::dialog::Dialog;
+use super::level::SpeechLevel;
+use super::open_prompt::{Added, AskedPrompt, Asks, OpenPrompts};
+use super::sessions::{NarratedSessions, SessionEnd};
+use super::utterance::{SpeechPriority, Utterance};
+use super::wording;
+use crate::limits;
+
+/// What the caller does for the narrator.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NarratorEffect {
+    Speak(Utterance),
+    /// Cancel what is spoken, and discard text that waits.
+    Silence,
+    /// Cancel what is spoken: the answer to a key comes next.
+    Cut,
+    /// Show what is typed.
+    Echo(String),
+    /// Send to the producer. If that fails, call [`Narrator::not_sent`].
+    Send(Box<Message>),
+    /// Cancel what this session does.
+    CancelSession(SessionId),
+    Ended {
+        session: SessionId,
+        end: SessionEnd,
+    },
+    Quit,
+}
+
+/// Follows any number of sessions.
+#[derive(Debug)]
+pub struct Narrator {
+    pub(super) level: SpeechLevel,
+    /// Whether sessions are named by their number where the speaker changes.
+    pub(super) names_sessions: bool,
+    pub(super) subscription: Option<SubscriptionId>,
+    pub(super) sessions: NarratedSessions,
+    pub(super) prompts: OpenPrompts,
+    pub(super) dialog: Dialog,
+    /// Digits that were pressed before a command.
+    pub(super) digits: String,
+    pub(super) history: VecDeque<Utterance>,
+    /// The session that was spoken of last.
+    pub(super) last_session: u32,
+    pub(super) effects: Vec<NarratorEffect>,
+    seen: SeenIds,
+}
+
+impl Narrator {
+    /// With `names_sessions`, utterances name their session where it changes.
+    pub fn new(level: SpeechLevel, names_sessions: bool) -> Self {
+        Narrator {
+            level,
+            names_sessions,
+            subscription: None,
+            sessions: NarratedSessions::default(),
+            prompts: OpenPrompts::default(),
+            dialog: Dialog::default(),
+            digits: String::new(),
+            history: VecDeque::new(),
+            last_session: 0,
+            effects: Vec::new(),
+            seen: SeenIds::default(),
+        }
+    }
+
+    pub fn level(&self) -> SpeechLevel {
+        self.level
+    }
+
+    /// The subscription that replies name; `None` while there is none.
+    pub fn subscribed(&mut self, subscription: Option<SubscriptionId>) {
+        self.subscription = subscription;
+    }
+
+    pub fn is_subscribed(&self) -> bool {
+        self.subscription.is_some()
+    }
+
+    /// Something in the narrator's own words, such as that the connection is lost.
+    pub fn announce(&mut self, priority: SpeechPriority, text: &str) -> Vec<NarratorEffect> {
+        self.say_own(priority, text);
+        std::mem::take(&mut self.effects)
+    }
+
+    /// A reply could not be sent: its prompt is open again.
+    pub fn not_sent(&mut self, message: &Message, why: &str) -> Vec<NarratorEffect> {
+        match message {
+            Message::ConfirmationReply(reply) => self.prompts.reopen(&reply.reply_token),
+            Message::ClarificationReply(reply) => self.prompts.reopen(&reply.reply_token),
+            _ => {}
+        }
+        self.announce(SpeechPriority::Important, &format!("Not sent: {why}. Press the key again."))
+    }
+
+    /// An event of the producer. One that was heard before is ignored, and so is one of another protocol.
+    pub fn hear(&mut self, event: &Event, now_ms: u64) -> Vec<NarratorEffect> {
+        if event.envelope.context.is_core() && self.seen.is_new(&event.envelope.event_id) {
+            let session = self.sessions.number(&event.envelope.session_id);
+            if let Body::OutputStreaming(piece) = &event.body {
+                let own = language(event);
+                let ready = self.sessions.get_mut(session).map(|known| known.held.take(piece));
+                for (text, language) in ready.unwrap_or_default() {
+                    self.say_text(session, &text, language.unwrap_or_else(|| own.clone()));
+                }
+            } else {
+                self.hear_other(event, session, now_ms);
+            }
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    fn hear_other(&mut self, event: &Event, session: u32, now_ms: u64) {
+        let language = language(event);
+        self.settle(event, session, now_ms);
+        let spoken = wording::of_event(event, self.level);
+        if spoken.as_ref().is_some_and(|(priority, _)| *priority != SpeechPriority::Progress)
+            && let Some((text, own)) = self.sessions.get_mut(session).and_then(|known| known.held.flush())
+        {
+            self.say_text(session, &text, own.unwrap_or_else(|| language.clone()));
+        }
+        self.note_doing(event, session, &language);
+        match Self::asked(event, session, &language, spoken.as_ref()) {
+            Some(prompt) => self.ask(prompt, now_ms),
+            None => {
+                if let Some((priority, text)) = spoken {
+                    self.say(session, priority, text, language);
+                }
+            }
+        }
+        if let Some(end) = end_of(&event.body) {
+            if let Some(known) = self.sessions.get_mut(session) {
+                known.end = Some(end);
+            }
+            self.effects.push(NarratorEffect::Ended { session: event.envelope.session_id.clone(), end });
+        }
+        self.end_dialog_of_closed_prompt();
+        if let Some(next) = self.prompts.advance(now_ms).cloned() {
+            self.read(&next, now_ms);
+        }
+    }
+
+    /// Removes prompts that this event shows to be settled.
+    fn settle(&mut self, event: &Event, session: u32, now_ms: u64) {
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        let leaves = matches!(&event.body, Body::StateChanged(StateChanged { from_state, to_state, .. })
+            if from_state == AWAITING && to_state != AWAITING);
+        let still_asks = matches!(&event.body, Body::StateChanged(StateChanged { to_state, .. })
+            if to_state == AWAITING);
+        if std::mem::take(&mut known.has_left_prompts) && !still_asks {
+            self.prompts.settle(session, now_ms, true);
+        }
+        if event.kind().is_some_and(recount_aaep::Kind::is_terminal) {
+            self.prompts.settle(session, now_ms, true);
+        } else if leaves {
+            self.prompts.settle(session, now_ms, false);
+            known.has_left_prompts = self.prompts.of_session(session) > 0;
+        }
+    }
+
+    fn note_doing(&mut self, event: &Event, session: u32, language: &str) {
+        let of_interest = matches!(
+            event.body,
+            Body::SessionStarted(_) | Body::StateChanged(_) | Body::ToolInvoked(_) | Body::ProgressUpdated(_)
+        );
+        if let (true, Some(known)) = (of_interest, self.sessions.get_mut(session))
+            && let Some((_, text)) = wording::of_event(event, SpeechLevel::Normal)
+        {
+            known.doing = text;
+            known.language = language.to_owned();
+        }
+    }
+
+    fn asked(
+        event: &Event,
+        session: u32,
+        language: &str,
+        spoken: Option<&(SpeechPriority, String)>,
+    ) -> Option<AskedPrompt> {
+        let (token, timeout_seconds, asks) = match &event.body {
+            Body::AwaitingConfirmation(prompt) => {
+                (&prompt.reply_token, prompt.timeout_seconds, Asks::of_confirmation(prompt))
+            }
+            Body::AwaitingClarification(prompt) => {
+                (&prompt.reply_token, prompt.timeout_seconds, Asks::of_clarification(prompt))
+            }
+            _ => return None,
+        };
+        let asked_ms = u64::try_from(event.envelope.timestamp.millis()).unwrap_or_default();
+        Some(AskedPrompt {
+            token: token.clone(),
+            session,
+            text: spoken.map(|(_, text)| text.clone()).unwrap_or_default(),
+            language: language.to_owned(),
+            deadline_ms: asked_ms.saturating_add(u64::from(timeout_seconds) * 1_000),
+            asks,
+            is_answered: false,
+        })
+    }
+
+    fn ask(&mut self, prompt: AskedPrompt, now_ms: u64) {
+        let session = prompt.session;
+        match self.prompts.add(prompt) {
+            Added::Known => {}
+            Added::Current => {
+                if let Some(prompt) = self.prompts.current().cloned() {
+                    self.read(&prompt, now_ms);
+                }
+            }
+            // It is not read over the one that keys answer now.
+            Added::Waits => {
+                let of = if self.names_sessions { format!(" in run {session}") } else { String::new() };
+                let text = format!("Another prompt waits{of}. Press p to hear it.");
+                self.say_own(SpeechPriority::Important, &text);
+            }
+        }
+    }
+
+    /// Speaks a prompt, and then the keys that answer it.
+    pub(super) fn read(&mut self, prompt: &AskedPrompt, now_ms: u64) {
+        self.say(prompt.session, SpeechPriority::Important, prompt.text.clone(), prompt.language.clone());
+        let mut keys = format!("{} {}", prompt.asks.keys(), prompt.time_left(now_ms));
+        let others = self.prompts.open().count().saturating_sub(1);
+        if others > 0 {
+            keys.push_str(&format!(" {others} more; p reads the next."));
+        }
+        self.say_own(SpeechPriority::Message, &keys);
+    }
+
+    fn say_text(&mut self, session: u32, text: &str, language: String) {
+        let text = wording::line(text);
+        if self.level != SpeechLevel::Brief && !text.is_empty() {
+            self.say(session, SpeechPriority::Text, text, language);
+        }
+    }
+
+    /// Something of a session, which is kept to be repeated.
+    fn say(&mut self, session: u32, priority: SpeechPriority, text: String, language: String) {
+        let text = if self.names_sessions && self.last_session != session {
+            format!("Run {session}: {text}")
+        } else {
+            text
+        };
+        self.last_session = session;
+        let utterance = Utterance { priority, text, language, session };
+        if self.history.len() >= limits::NARRATED_HISTORY_MAX {
+            self.history.pop_front();
+        }
+        self.history.push_back(utterance.clone());
+        self.effects.push(NarratorEffect::Speak(utterance));
+    }
+
+    pub(super) fn say_own(&mut self, priority: SpeechPriority, text: &str) {
+        self.effects.push(NarratorEffect::Speak(Utterance::own(priority, text)));
+    }
+
+    /// What the listener asked for with a key: it comes at once.
+    pub(super) fn say_reply(&mut self, text: &str) {
+        self.effects.push(NarratorEffect::Cut);
+        self.say_own(SpeechPriority::Message, text);
+    }
+
+    /// An answer that is being given to a prompt that is settled has no use.
+    fn end_dialog_of_closed_prompt(&mut self) {
+        let (Dialog::Confirming(token) | Dialog::Typing { token, .. }) = &self.dialog else { return };
+        if self.open_prompt(token).is_none() {
+            self.dialog = Dialog::Commands;
+            self.say_own(SpeechPriority::Message, "The prompt is closed. Nothing was sent.");
+        }
+    }
+
+    /// The open prompt with this token.
+    pub(super) fn open_prompt(&self, token: &ReplyToken) -> Option<AskedPrompt> {
+        self.prompts.open().find(|prompt| prompt.token == *token).cloned()
+    }
+}
+
+/// The state in which a prompt is open.
+const AWAITING: &str = "awaiting_input";
+
+fn end_of(body: &Body) -> Option<SessionEnd> {
+    match body {
+        Body::SessionCompleted(_) => Some(SessionEnd::Completed),
+        Body::SessionErrored(_) => Some(SessionEnd::Errored),
+        Body::SessionCancelled(_) => Some(SessionEnd::Cancelled),
+        _ => None,
+    }
+}
+
+fn language(event: &Event) -> String {
+    let hints = event.envelope.localization_hints.as_ref();
+    let primary = hints.and_then(|hints| hints.primary_language.as_deref());
+    primary.unwrap_or("en").to_owned()
+}
+
+/// Ids of the last events, so that none is spoken twice.
+#[derive(Debug, Default)]
+struct SeenIds {
+    known: HashSet<EventId>,
+    order: VecDeque<EventId>,
+}
+
+impl SeenIds {
+    fn is_new(&mut self, id: &EventId) -> bool {
+        if !self.known.insert(id.clone()) {
+            return false;
+        }
+        self.order.push_back(id.clone());
+        if self.order.len() > limits::NARRATED_IDS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        true
+    }
+}

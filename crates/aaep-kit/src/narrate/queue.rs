@@ -1,0 +1,180 @@
+//! What waits to be spoken, one utterance at a time: [`SpeechQueue`]. Pure.
+//!
+//! Something important cuts short what is spoken and discards text that waits, because a prompt must not be late. It must
+//! not know how speech is made: the caller reports when an utterance has ended.
+
+use std::collections::VecDeque;
+
+use super::utterance::{SpeechPriority, Utterance};
+use crate::limits;
+
+/// Utterances in the order in which they are spoken.
+#[derive(Debug, Default)]
+pub struct SpeechQueue {
+    waiting: VecDeque<Utterance>,
+    speaking: Option<SpeechPriority>,
+    skipped: u64,
+}
+
+impl SpeechQueue {
+    /// Adds an utterance. Whether the one that is spoken is to be cancelled for it.
+    #[must_use]
+    pub fn push(&mut self, utterance: Utterance) -> bool {
+        let priority = utterance.priority;
+        match priority {
+            SpeechPriority::Important => self.discard_below(SpeechPriority::Message),
+            // Only the newest state of a session is of interest.
+            SpeechPriority::Progress => self.waiting.retain(|waiting| {
+                waiting.priority != SpeechPriority::Progress || waiting.session != utterance.session
+            }),
+            _ => {}
+        }
+        // Text and progress keep the order in which they came.
+        let class = |priority: SpeechPriority| priority.max(SpeechPriority::Text);
+        let at = self.waiting.iter().position(|waiting| class(waiting.priority) < class(priority));
+        self.waiting.insert(at.unwrap_or(self.waiting.len()), utterance);
+        if self.waiting.len() > limits::SPEECH_WAITING_MAX {
+            self.drop_oldest();
+        }
+        let cuts = priority == SpeechPriority::Important && self.speaking.is_some_and(|now| now < priority);
+        self.skipped += u64::from(cuts);
+        cuts
+    }
+
+    /// The next utterance, if nothing is being spoken. It counts as spoken until [`SpeechQueue::ended`].
+    pub fn take_next(&mut self) -> Option<Utterance> {
+        if self.speaking.is_some() {
+            return None;
+        }
+        let next = self.waiting.pop_front()?;
+        self.speaking = Some(next.priority);
+        Some(next)
+    }
+
+    /// The utterance that was spoken has ended or was cancelled.
+    pub fn ended(&mut self) {
+        self.speaking = None;
+    }
+
+    /// Silence: text that waits is discarded, prompts and messages stay. Whether something is being spoken.
+    pub fn silence(&mut self) -> bool {
+        self.discard_below(SpeechPriority::Message);
+        self.speaking.is_some()
+    }
+
+    pub fn is_speaking(&self) -> bool {
+        self.speaking.is_some()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.speaking.is_none()
+    }
+
+    /// How many utterances were cut short or discarded, because of others or because too many waited.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    fn discard_below(&mut self, priority: SpeechPriority) {
+        let before = self.waiting.len();
+        self.waiting.retain(|waiting| waiting.priority >= priority);
+        self.skipped += (before - self.waiting.len()) as u64;
+    }
+
+    /// Drops the oldest utterance of the lowest priority.
+    fn drop_oldest(&mut self) {
+        let lowest = self.waiting.iter().map(|waiting| waiting.priority).min();
+        if let Some(at) = self.waiting.iter().position(|waiting| Some(waiting.priority) == lowest) {
+            self.waiting.remove(at);
+            self.skipped += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SpeechPriority::{Important, Message, Progress, Text};
+    use super::*;
+
+    fn utterance(priority: SpeechPriority, text: &str, session: u32) -> Utterance {
+        Utterance { session, ..Utterance::own(priority, text) }
+    }
+
+    fn spoken(queue: &mut SpeechQueue) -> Vec<String> {
+        let mut texts = Vec::new();
+        while let Some(next) = queue.take_next() {
+            texts.push(next.text);
+            queue.ended();
+        }
+        texts
+    }
+
+    #[test]
+    fn utterances_are_spoken_by_priority_and_then_in_order() {
+        for (pushed, expected) in [
+            (vec![(Text, "a", 1), (Text, "b", 1)], vec!["a", "b"]),
+            (vec![(Progress, "s", 1), (Text, "a", 1)], vec!["s", "a"]),
+            (vec![(Text, "a", 1), (Message, "m", 1), (Message, "n", 1)], vec!["m", "n", "a"]),
+            (vec![(Message, "m", 1), (Important, "i", 1), (Important, "j", 1)], vec!["i", "j", "m"]),
+            (vec![(Progress, "s", 1), (Progress, "t", 2), (Progress, "u", 1)], vec!["t", "u"]),
+            // A prompt discards text, and what came after it stays.
+            (vec![(Text, "a", 1), (Progress, "s", 1), (Important, "i", 1), (Text, "b", 1)], vec!["i", "b"]),
+        ] {
+            let mut queue = SpeechQueue::default();
+            for (priority, text, session) in pushed.clone() {
+                assert!(!queue.push(utterance(priority, text, session)), "nothing is spoken yet");
+            }
+            assert_eq!(spoken(&mut queue), expected, "{pushed:?}");
+            assert!(queue.is_empty());
+        }
+    }
+
+    #[test]
+    fn only_something_important_cuts_speech_short() {
+        for (now, then, cuts) in [
+            (Text, Important, true),
+            (Message, Important, true),
+            (Important, Important, false),
+            (Progress, Text, false),
+            (Text, Message, false),
+        ] {
+            let mut queue = SpeechQueue::default();
+            assert!(!queue.push(utterance(now, "a", 1)));
+            assert_eq!(queue.take_next().unwrap().text, "a");
+            assert_eq!(queue.push(utterance(then, "b", 1)), cuts, "{now:?} {then:?}");
+            assert_eq!(queue.take_next(), None, "one at a time");
+            queue.ended();
+            assert_eq!(queue.take_next().unwrap().text, "b");
+            assert_eq!(queue.skipped(), u64::from(cuts));
+        }
+    }
+
+    #[test]
+    fn silence_keeps_prompts() {
+        let mut queue = SpeechQueue::default();
+        for (priority, text) in [(Text, "a"), (Text, "b"), (Message, "m")] {
+            assert!(!queue.push(utterance(priority, text, 1)));
+        }
+        assert_eq!(queue.take_next().unwrap().text, "m");
+        assert!(!queue.push(utterance(Message, "keys", 1)));
+        assert!(queue.silence());
+        queue.ended();
+        assert_eq!(spoken(&mut queue), ["keys"]);
+        assert_eq!(queue.skipped(), 2);
+        assert!(!queue.silence(), "nothing is spoken");
+    }
+
+    #[test]
+    fn a_full_queue_drops_the_least_important_first() {
+        let mut queue = SpeechQueue::default();
+        assert!(!queue.push(utterance(Message, "m", 1)));
+        assert!(!queue.push(utterance(Progress, "s", 9)));
+        for number in 0..limits::SPEECH_WAITING_MAX {
+            assert!(!queue.push(utterance(Text, &number.to_string(), 1)));
+        }
+        assert_eq!(queue.skipped(), 2);
+        let texts = spoken(&mut queue);
+        assert_eq!(texts.len(), limits::SPEECH_WAITING_MAX);
+        assert_eq!(texts[..2], ["m", "1"]);
+    }
+}

@@ -1,0 +1,79 @@
+//! What is known of each session that was heard: [`NarratedSessions`]. Pure.
+
+use std::collections::VecDeque;
+
+use recount_aaep::wire::SessionId;
+
+use super::held_text::HeldText;
+use crate::limits;
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionEnd {
+    Completed,
+    Errored,
+    Cancelled,
+}
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct NarratedSession {
+    /// Counted in the order in which sessions were heard, from 1.
+    pub(super) number: u32,
+    pub(super) id: SessionId,
+    /// The last sentence about what it does.
+    pub(super) doing: String,
+    pub(super) language: String,
+    pub(super) held: HeldText,
+    /// It left `awaiting_input` with several prompts open: the next event shows whether some still are.
+    pub(super) has_left_prompts: bool,
+    pub(super) end: Option<SessionEnd>,
+}
+
+/// The sessions, bounded: of more, the oldest that has ended is forgotten, or the oldest.
+#[derive(Debug, Default)]
+pub(super) struct NarratedSessions {
+    sessions: VecDeque<NarratedSession>,
+    count: u32,
+}
+
+impl NarratedSessions {
+    /// The number of a session; a new one is added.
+    pub(super) fn number(&mut self, id: &SessionId) -> u32 {
+        if let Some(known) = self.sessions.iter().find(|session| session.id == *id) {
+            return known.number;
+        }
+        if self.sessions.len() >= limits::NARRATED_SESSIONS_MAX {
+            let ended = self.sessions.iter().position(|session| session.end.is_some());
+            self.sessions.remove(ended.unwrap_or(0));
+        }
+        self.count += 1;
+        self.sessions.push_back(NarratedSession {
+            number: self.count,
+            id: id.clone(),
+            doing: String::new(),
+            language: "en".to_owned(),
+            held: HeldText::default(),
+            has_left_prompts: false,
+            end: None,
+        });
+        self.count
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&NarratedSession> {
+        self.sessions.iter().find(|session| session.number == number)
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut NarratedSession> {
+        self.sessions.iter_mut().find(|session| session.number == number)
+    }
+
+    /// Those that have not ended, oldest first.
+    pub(super) fn active(&self) -> impl DoubleEndedIterator<Item = &NarratedSession> {
+        self.sessions.iter().filter(|session| session.end.is_none())
+    }
+
+    pub(super) fn last(&self) -> Option<&NarratedSession> {
+        self.sessions.back()
+    }
+}

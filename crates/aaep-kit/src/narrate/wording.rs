@@ -1,0 +1,181 @@
+//! The words for an event: its summary at a level, or a sentence from its fields where it has none. Pure.
+//!
+//! [`of_event`] is the entry point, and [`line`] makes any text fit to be spoken. Output text is in `held_text`.
+
+use recount_aaep::wire::{
+    AwaitingClarification, AwaitingConfirmation, Progress, SessionErrored, Summaries, ToolCompleted, Urgency,
+};
+use recount_aaep::{Body, Event};
+
+use super::level::SpeechLevel;
+use super::utterance::SpeechPriority;
+use crate::limits;
+
+/// What is spoken of an event at a level, and how soon; `None` when nothing is.
+pub(super) fn of_event(event: &Event, level: SpeechLevel) -> Option<(SpeechPriority, String)> {
+    let priority = priority(event);
+    if !is_spoken(event, priority, level) {
+        return None;
+    }
+    let text = match &event.body {
+        Body::AwaitingConfirmation(prompt) => confirmation(&event.summaries, prompt, level),
+        Body::AwaitingClarification(prompt) => clarification(&event.summaries, prompt, level),
+        Body::SessionErrored(error) => errored(&event.summaries, error, level),
+        body => match event.summaries.at(&level.verbosity()) {
+            Some(summary) => summary.to_owned(),
+            None => from_fields(body)?,
+        },
+    };
+    let text = line(&text);
+    (!text.is_empty()).then_some((priority, text))
+}
+
+fn priority(event: &Event) -> SpeechPriority {
+    let must = event.kind().is_some_and(recount_aaep::Kind::is_critical);
+    match event.envelope.urgency() {
+        _ if must => SpeechPriority::Important,
+        Urgency::Critical => SpeechPriority::Important,
+        Urgency::Background => SpeechPriority::Progress,
+        _ => SpeechPriority::Text,
+    }
+}
+
+fn is_spoken(event: &Event, priority: SpeechPriority, level: SpeechLevel) -> bool {
+    let ends_or_begins = matches!(event.body, Body::SessionStarted(_))
+        || event.kind().is_some_and(recount_aaep::Kind::is_terminal);
+    if priority == SpeechPriority::Important || ends_or_begins {
+        return true;
+    }
+    match level {
+        SpeechLevel::Brief => false,
+        // Successful ends of calls are heard from what follows.
+        SpeechLevel::Terse => {
+            priority != SpeechPriority::Progress
+                && !matches!(event.body, Body::ProgressUpdated(_))
+                && !matches!(&event.body, Body::ToolCompleted(done) if succeeded(done))
+        }
+        SpeechLevel::Normal | SpeechLevel::Detailed => true,
+    }
+}
+
+fn succeeded(done: &ToolCompleted) -> bool {
+    done.status == recount_aaep::wire::ToolStatus::Success
+}
+
+/// A prompt is never shortened: its action and its consequence are always spoken.
+fn confirmation(summaries: &Summaries, prompt: &AwaitingConfirmation, level: SpeechLevel) -> String {
+    let summary = summaries.at(&level.max(SpeechLevel::Normal).verbosity()).unwrap_or_default();
+    with_parts(summary, &[&prompt.action, &prompt.consequence])
+}
+
+fn clarification(summaries: &Summaries, prompt: &AwaitingClarification, level: SpeechLevel) -> String {
+    let summary = summaries.at(&level.max(SpeechLevel::Normal).verbosity()).unwrap_or_default();
+    let mut text = with_parts(summary, &[&prompt.question]);
+    for (at, choice) in prompt.choices.iter().flatten().enumerate() {
+        text.push_str(&format!(" {}: {}", at + 1, sentence(&choice.label)));
+    }
+    text
+}
+
+/// With what to do about it.
+fn errored(summaries: &Summaries, error: &SessionErrored, level: SpeechLevel) -> String {
+    let summary = summaries.at(&level.verbosity()).unwrap_or("The session failed.");
+    let hint = error.remediation_hint.as_deref();
+    with_parts(summary, hint.as_slice())
+}
+
+/// A summary, followed by the parts that it does not contain.
+fn with_parts(summary: &str, parts: &[&str]) -> String {
+    let mut text = summary.to_owned();
+    for part in parts {
+        let bare = part.trim_end().trim_end_matches('.');
+        if !text.contains(bare) {
+            let before = std::mem::take(&mut text);
+            text = if before.is_empty() {
+                sentence(part)
+            } else {
+                format!("{} {}", sentence(&before), sentence(part))
+            };
+        }
+    }
+    text
+}
+
+/// With an end that speech pauses at.
+fn sentence(text: &str) -> String {
+    let text = text.trim();
+    let is_ended = text.ends_with(|last: char| !last.is_alphanumeric() && !matches!(last, '"' | '\'' | ')'));
+    if is_ended || text.is_empty() { text.to_owned() } else { format!("{text}.") }
+}
+
+/// For producers that leave summaries out.
+fn from_fields(body: &Body) -> Option<String> {
+    Some(match body {
+        Body::SessionStarted(_) => "The session has started.".to_owned(),
+        Body::SessionCompleted(done) => {
+            done.output_summary.clone().unwrap_or_else(|| "The session is finished.".to_owned())
+        }
+        Body::SessionCancelled(cancelled) => {
+            format!("The session was cancelled by {}.", cancelled.cancelled_by)
+        }
+        Body::StateChanged(change) => sentence(&change.to_state.replace('_', " ")),
+        Body::ProgressUpdated(update) => progress(&update.progress)?,
+        Body::ToolInvoked(call) => match &call.description {
+            Some(description) => sentence(description),
+            None => format!("Using {}.", call.tool),
+        },
+        Body::ToolCompleted(done) => match &done.error_message {
+            Some(error) => format!("{}: {}", done.tool, sentence(error)),
+            None => format!("{}: {}.", done.tool, done.status),
+        },
+        Body::HandoffRequested(handoff) => format!(
+            "A {} is to take over: {}",
+            handoff.target_kind.as_str().replace('_', " "),
+            sentence(&handoff.reason)
+        ),
+        Body::SessionErrored(_)
+        | Body::AwaitingConfirmation(_)
+        | Body::AwaitingClarification(_)
+        | Body::OutputStreaming(_)
+        | Body::Other { .. } => return None,
+    })
+}
+
+fn progress(progress: &Progress) -> Option<String> {
+    if let Some(description) = &progress.description {
+        return Some(sentence(description));
+    }
+    match (&progress.percent, progress.step, progress.total_steps) {
+        (Some(percent), _, _) => Some(format!("{percent} percent.")),
+        (None, Some(step), Some(steps)) => Some(format!("Step {step} of {steps}.")),
+        (None, Some(step), None) => Some(format!("Step {step}.")),
+        _ => None,
+    }
+}
+
+/// A text on one line, without control characters, of a length that is spoken at once; `…` stands for the rest.
+pub(super) fn line(text: &str) -> String {
+    let words = text.split(|character: char| character.is_whitespace() || character.is_control());
+    let mut line = String::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    if let Some((end, _)) = line.char_indices().nth(limits::UTTERANCE_CHARS_MAX) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
+/// A time that is left, in words.
+pub(super) fn seconds(seconds: u64) -> String {
+    let counted = |count: u64, unit: &str| format!("{count} {unit}{}", if count == 1 { "" } else { "s" });
+    match seconds {
+        0..=119 => counted(seconds, "second"),
+        120..=7_199 => counted(seconds / 60, "minute"),
+        _ => counted(seconds / 3_600, "hour"),
+    }
+}

@@ -1,0 +1,236 @@
+//! Serves a producer that is reached over HTTP to a program that speaks JSON-RPC 2.0 through its standard output and input,
+//! one object a line. A broken connection to the producer is made again after the last event that was written.
+//!
+//! It passes messages on and reads no more of them than `type`. It must not know which producer it is. See [`serve`].
+
+mod lines;
+
+use recount_aaep::negotiate::{Reason, Refusal};
+use recount_aaep::wire::{SubscriptionClose, SubscriptionId};
+use recount_world::World;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::Duration;
+
+use self::lines::{Line, Lines};
+use crate::limits;
+use crate::link::{Dial, Heard, Link, LinkError, Target};
+
+/// Codes of JSON-RPC.
+const PARSE_ERROR: i64 = -32_700;
+const INVALID_REQUEST: i64 = -32_600;
+const METHOD_NOT_FOUND: i64 = -32_601;
+const INVALID_PARAMS: i64 = -32_602;
+
+/// One line of the program.
+#[derive(Deserialize)]
+struct Call<'l> {
+    #[serde(borrow)]
+    method: std::borrow::Cow<'l, str>,
+    #[serde(borrow, default)]
+    id: Option<&'l RawValue>,
+    #[serde(borrow, default)]
+    params: Option<&'l RawValue>,
+}
+
+/// Serves until the input ends. The subscription is closed then.
+pub async fn serve(
+    world: &World,
+    target: &Target,
+    token: Option<&str>,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+) -> std::io::Result<()> {
+    let dial = Dial { token: token.map(str::to_owned), ..Dial::to(target.clone()) };
+    let mut bridge = Bridge { world, dial, output, subscribed: None };
+    let mut lines = Lines::new(input);
+    loop {
+        let heard = async {
+            match &mut bridge.subscribed {
+                Some(subscribed) => subscribed.link.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            line = lines.next() => match line? {
+                Line::Text(line) => bridge.take(&line).await?,
+                Line::TooLong => {
+                    let message = format!("a line is longer than {} bytes", limits::MESSAGE_BYTES_MAX);
+                    bridge.fail(None, PARSE_ERROR, &message).await?;
+                }
+                Line::End => break,
+            },
+            heard = heard => bridge.pass_on(heard).await?,
+        }
+    }
+    if let Some(mut subscribed) = bridge.subscribed.take() {
+        let close = close(&subscribed, "subscriber_shutdown", "the input has ended");
+        // The subscription ends by itself soon, if this is lost.
+        subscribed.link.send(&close).await.ok();
+    }
+    Ok(())
+}
+
+struct Bridge<'w, W> {
+    world: &'w World,
+    dial: Dial,
+    output: W,
+    subscribed: Option<Subscribed>,
+}
+
+struct Subscribed {
+    link: Link,
+    id: String,
+    last_event_id: Option<String>,
+    /// Connections in a row that brought nothing.
+    in_vain: u32,
+}
+
+impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
+    async fn write(&mut self, object: Value) -> std::io::Result<()> {
+        self.write_text(&object.to_string()).await
+    }
+
+    async fn write_text(&mut self, text: &str) -> std::io::Result<()> {
+        self.output.write_all(text.as_bytes()).await?;
+        self.output.write_all(b"\n").await?;
+        self.output.flush().await
+    }
+
+    /// An error; of a notification nobody waits for one.
+    async fn fail(&mut self, id: Option<&RawValue>, code: i64, message: &str) -> std::io::Result<()> {
+        let error = json!({ "code": code, "message": message });
+        self.write(json!({ "jsonrpc": "2.0", "id": id, "error": error })).await
+    }
+
+    async fn succeed(&mut self, id: Option<&RawValue>, result: &str) -> std::io::Result<()> {
+        let Some(id) = id else { return Ok(()) };
+        match serde_json::from_str::<&RawValue>(result) {
+            Ok(result) => {
+                self.write_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)).await
+            }
+            Err(_) => self.fail(Some(id), INVALID_REQUEST, "the producer answered with no JSON").await,
+        }
+    }
+
+    /// Takes a line of the program.
+    async fn take(&mut self, line: &str) -> std::io::Result<()> {
+        let call: Call<'_> = match serde_json::from_str(line) {
+            Ok(call) => call,
+            Err(why) => {
+                let message = format!("the line is not a JSON-RPC request: {why}");
+                return self.fail(None, PARSE_ERROR, &message).await;
+            }
+        };
+        let (id, params) = (call.id, call.params.map(RawValue::get));
+        match (&*call.method, params) {
+            ("aaep.ping", _) => self.succeed(id, "{}").await,
+            ("aaep.subscribe", Some(request)) if self.subscribed.is_none() => {
+                self.subscribe(id, request).await
+            }
+            ("aaep.subscribe", Some(_)) => {
+                self.fail(id, INVALID_REQUEST, "there is a subscription already; close it first").await
+            }
+            ("aaep.renegotiate" | "aaep.reply" | "aaep.close", Some(message)) => {
+                self.send(&call.method, id, message).await
+            }
+            ("aaep.subscribe" | "aaep.renegotiate" | "aaep.reply" | "aaep.close", None) => {
+                self.fail(id, INVALID_PARAMS, "`params` is missing; it is the message of the protocol").await
+            }
+            (_, _) if id.is_none() => Ok(()),
+            (method, _) => {
+                let message = format!("method {method:?} is unknown");
+                self.fail(id, METHOD_NOT_FOUND, &message).await
+            }
+        }
+    }
+
+    async fn subscribe(&mut self, id: Option<&RawValue>, request: &str) -> std::io::Result<()> {
+        let dial = Dial { request: Some(request.to_owned()), ..self.dial.clone() };
+        let link = match Link::open(self.world, &dial).await {
+            Ok(link) => link,
+            Err(LinkError::Unusable(why)) => return self.fail(id, INVALID_PARAMS, &why).await,
+            // A rejection is a result.
+            Err(why) => {
+                let refusal = Refusal::new(Reason::TransportUnavailable, why.to_string());
+                let rejected = serde_json::to_string(&refusal.to_message())?;
+                return self.succeed(id, &rejected).await;
+            }
+        };
+        let answer = link.answer().unwrap_or("null").to_owned();
+        if let Some(subscription) = link.subscription().filter(|_| !link.is_rejected()) {
+            let id = subscription.to_owned();
+            self.subscribed = Some(Subscribed { link, id, last_event_id: None, in_vain: 0 });
+        }
+        self.succeed(id, &answer).await
+    }
+
+    /// Sends a message of the program to the producer.
+    async fn send(&mut self, method: &str, id: Option<&RawValue>, message: &str) -> std::io::Result<()> {
+        let Some(subscribed) = &mut self.subscribed else {
+            return self
+                .fail(id, INVALID_REQUEST, "there is no subscription; send aaep.subscribe first")
+                .await;
+        };
+        let sent = subscribed.link.send(message).await;
+        if method == "aaep.close" {
+            self.subscribed = None;
+        }
+        match sent {
+            Ok(sent) if sent.body.is_empty() => self.succeed(id, "{}").await,
+            Ok(sent) => {
+                let rejects = !sent.status.is_some_and(|status| (200..300).contains(&status));
+                let body = String::from_utf8_lossy(&sent.body).into_owned();
+                match rejects {
+                    true => self.fail(id, INVALID_PARAMS, &body).await,
+                    false => self.succeed(id, &body).await,
+                }
+            }
+            Err(why) => self.fail(id, INVALID_REQUEST, &why.to_string()).await,
+        }
+    }
+
+    /// Passes on what came from the producer.
+    async fn pass_on(&mut self, heard: Result<Option<Heard>, LinkError>) -> std::io::Result<()> {
+        let Some(subscribed) = &mut self.subscribed else { return Ok(()) };
+        if let Ok(Some(heard)) = heard {
+            subscribed.in_vain = 0;
+            subscribed.last_event_id = heard.id.or(subscribed.last_event_id.take());
+            let event = &heard.text;
+            return self
+                .write_text(&format!(r#"{{"jsonrpc":"2.0","method":"aaep.event","params":{event}}}"#))
+                .await;
+        }
+        let refused = loop {
+            if subscribed.in_vain >= limits::RECONNECTS_IN_VAIN_MAX {
+                break "the producer cannot be reached any more".to_owned();
+            }
+            if subscribed.in_vain > 0 {
+                tokio::time::sleep(Duration::from_millis(limits::RECONNECT_WAIT_MS)).await;
+            }
+            subscribed.in_vain += 1;
+            match subscribed.link.reopen(subscribed.last_event_id.as_deref()).await {
+                Ok(()) => return Ok(()),
+                Err(LinkError::Refused { status: 404, .. }) => break "the subscription has ended".to_owned(),
+                Err(LinkError::Refused { status: 401 | 403, .. }) => {
+                    break "the token is not valid".to_owned();
+                }
+                Err(_) => {}
+            }
+        };
+        let close = close(subscribed, "ended", &refused);
+        self.subscribed = None;
+        self.write_text(&format!(r#"{{"jsonrpc":"2.0","method":"aaep.close","params":{close}}}"#)).await
+    }
+}
+
+/// The message that ends a subscription.
+fn close(subscribed: &Subscribed, code: &str, message: &str) -> String {
+    let Ok(id) = SubscriptionId::new(subscribed.id.clone()) else { return "{}".to_owned() };
+    let mut close = SubscriptionClose::new(id);
+    close.reason_code = Some(code.to_owned());
+    close.reason_message = Some(message.to_owned());
+    serde_json::to_string(&close).unwrap_or_default()
+}

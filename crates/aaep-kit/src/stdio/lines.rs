@@ -1,0 +1,57 @@
+//! Reads lines of bounded length. A longer line is passed over whole. See [`Lines::next`].
+
+use bytes::{Buf as _, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::limits;
+
+pub(super) struct Lines<R> {
+    input: R,
+    read: BytesMut,
+    /// How much of it holds no line end.
+    searched: usize,
+    /// Whether the rest of a line that is too long is passed over.
+    skips: bool,
+}
+
+pub(super) enum Line {
+    /// Not blank, without its end.
+    Text(String),
+    TooLong,
+    End,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Lines { input, read: BytesMut::new(), searched: 0, skips: false }
+    }
+
+    /// The next line. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> std::io::Result<Line> {
+        loop {
+            while let Some(end) = self.read[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let line = self.read.split_to(self.searched + end);
+                self.read.advance(1);
+                self.searched = 0;
+                if std::mem::take(&mut self.skips) {
+                    return Ok(Line::TooLong);
+                }
+                let line = String::from_utf8_lossy(&line);
+                let line = line.trim_matches(['\u{feff}', ' ', '\t', '\r']);
+                if !line.is_empty() {
+                    return Ok(Line::Text(line.to_owned()));
+                }
+            }
+            self.searched = self.read.len();
+            if self.searched > limits::MESSAGE_BYTES_MAX {
+                self.skips = true;
+                self.read.clear();
+                self.searched = 0;
+            }
+            self.read.reserve(limits::READ_BYTES);
+            if self.input.read_buf(&mut self.read).await? == 0 {
+                return Ok(Line::End);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! `recount narrate`: runs by ear. Speaks what runs do over AAEP, and takes keys that answer prompts.
+//!
+//! Here are the options and the subscription. The loop is in `stage`, speech in `voice`, keys in `keyboard`.
+
+mod keyboard;
+mod stage;
+mod voice;
+
+use clap::{Args, ValueEnum};
+use recount_aaep_kit::World;
+use recount_aaep_kit::aaep::VERSION;
+use recount_aaep_kit::aaep::wire::{Boundary, Capabilities, SubscriptionRequest};
+use recount_aaep_kit::link::{Dial, Surface, Target};
+use recount_aaep_kit::listener::EventListener;
+use recount_aaep_kit::narrate::{Narrator, SpeechLevel};
+use recount_aaep_kit::ssip::{SsipClient, VoiceSettings};
+use serde_json::{Map, Value};
+
+use self::stage::Stage;
+use self::voice::Voice;
+use super::Invocation;
+use super::invocation::block_on_threads;
+use crate::exit::Failure;
+use crate::output::note;
+
+/// Speak what runs do, and answer prompts by keyboard
+#[derive(Args)]
+#[command(after_help = KEYS)]
+pub(super) struct Narrate {
+    /// The run's id
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    run: Option<String>,
+    /// All runs
+    #[arg(long)]
+    all: bool,
+    /// Print lines instead of speaking them
+    #[arg(long)]
+    text: bool,
+    /// Speak only prompts, errors, and where runs begin and end
+    #[arg(long, conflicts_with = "verbosity")]
+    brief: bool,
+    /// How much is spoken
+    #[arg(long, value_enum, default_value_t = Amount::Normal)]
+    verbosity: Amount,
+    /// Languages to speak, the preferred one first, such as ar or en-GB; several with commas
+    #[arg(long, value_name = "TAGS", value_delimiter = ',', default_value = "en-US")]
+    language: Vec<String>,
+    /// How fast speech is, from -100 to 100; without it as set in speech-dispatcher
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true, value_parser = clap::value_parser!(i8).range(-100..=100))]
+    rate: Option<i8>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Amount {
+    Brief,
+    Terse,
+    Normal,
+    Detailed,
+}
+
+/// What the help adds.
+const KEYS: &str = "\
+Keys at a terminal:
+  space, s  silence                     y, n   approve or reject; yes or no
+  r         repeat the last, 3r three   a      type an answer, then Enter
+  w         where am I                  1 ...  choose an answer, then Enter
+  p         read the next prompt        c      cancel the run, after Enter
+  +, -      more or less detail         ?, q   help; quit";
+
+impl Narrate {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        block_on_threads(self.narrate(invocation))
+    }
+
+    async fn narrate(self, invocation: Invocation) -> Result<(), Failure> {
+        let level = self.level();
+        let dial = self.dial(&invocation, level)?;
+        let world = World::real();
+        let voice = self.voice(invocation.json).await;
+        let (mut listener, ends) = EventListener::new(&world, dial);
+        let narrator = Narrator::new(level, self.all);
+        let mut stage = Stage::new(world, narrator, voice, ends, invocation.client()?, !self.all)?;
+        let outcome = tokio::select! {
+            biased;
+            outcome = stage.run() => outcome,
+            end = listener.run() => stage.listener_ended(end).await,
+        };
+        // The terminal is restored before anything else is waited for.
+        drop(stage);
+        listener.close().await;
+        outcome
+    }
+
+    fn level(&self) -> SpeechLevel {
+        match self.verbosity {
+            _ if self.brief => SpeechLevel::Brief,
+            Amount::Brief => SpeechLevel::Brief,
+            Amount::Terse => SpeechLevel::Terse,
+            Amount::Normal => SpeechLevel::Normal,
+            Amount::Detailed => SpeechLevel::Detailed,
+        }
+    }
+
+    fn dial(&self, invocation: &Invocation, level: SpeechLevel) -> Result<Dial, Failure> {
+        let base = invocation.url.trim_end_matches('/');
+        let base = base.strip_suffix(SURFACE).unwrap_or(base);
+        let target = Target::Http { base: format!("{base}{SURFACE}"), surface: Surface::Versioned };
+        let capabilities = Capabilities {
+            preferred_verbosity: Some(level.verbosity()),
+            cognitive_load: Some(level.load()),
+            languages: Some(self.language.clone()),
+            supports_confirmation_reply: Some(true),
+            supports_clarification_reply: Some(true),
+            coalesce_boundaries: Some(vec![Boundary::Sentence, Boundary::Completion]),
+            supported_conformance_levels: Some(vec![1, 2, 3]),
+            ..Capabilities::default()
+        };
+        let mut request = SubscriptionRequest::new(VERSION.to_owned(), SUBSCRIBER.to_owned(), capabilities);
+        request.subscriber_name = Some("Recount narrator".to_owned());
+        request.subscriber_version = Some(env!("CARGO_PKG_VERSION").to_owned());
+        if let Some(run) = &self.run {
+            let own = Map::from_iter([("run_id".to_owned(), Value::from(run.as_str()))]);
+            request.extensions = Some([("recount".to_owned(), own)].into());
+        }
+        let request = serde_json::to_string(&request).map_err(|why| Failure::Own(why.to_string()))?;
+        Ok(Dial {
+            token: invocation.token.clone().filter(|token| !token.is_empty()),
+            request: Some(request),
+            ..Dial::to(target)
+        })
+    }
+
+    /// Speech, or text where there is none.
+    async fn voice(&self, as_json: bool) -> Voice {
+        if self.text || as_json {
+            return Voice::text(as_json);
+        }
+        let variable = |name: &str| std::env::var(name).ok();
+        match SsipClient::find(variable, VoiceSettings { rate: self.rate }).await {
+            Ok(client) => Voice::speech(client),
+            Err(why) => {
+                note(&format!(
+                    "{why}. Lines are printed instead. For speech, install speech-dispatcher and a voice (on \
+                     Debian: apt-get install speech-dispatcher speech-dispatcher-espeak-ng). --text omits this."
+                ));
+                Voice::text(false)
+            }
+        }
+    }
+}
+
+/// Where the versioned surface of AAEP is on a server.
+const SURFACE: &str = "/aaep/v1";
+
+/// The name of this subscriber.
+const SUBSCRIBER: &str = "recount-narrate";

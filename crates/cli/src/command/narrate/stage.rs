@@ -1,0 +1,239 @@
+//! The loop of a narration: events and keys to the narrator, its effects to voice, producer and terminal. See [`Stage`].
+
+use recount_aaep_kit::World;
+use recount_aaep_kit::aaep::Message;
+use recount_aaep_kit::link::LinkError;
+use recount_aaep_kit::listener::{ListenerEnd, ListenerEnds, ListenerReport};
+use recount_aaep_kit::narrate::{Narrator, NarratorEffect, SessionEnd, SpeechPriority};
+use recount_client::{Client, request};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::keyboard::Keyboard;
+use super::voice::Voice;
+use crate::exit::Failure;
+use crate::limits;
+use crate::output::aside;
+use crate::render::clean;
+
+pub(super) struct Stage {
+    world: World,
+    narrator: Narrator,
+    voice: Voice,
+    ends: ListenerEnds,
+    keyboard: Keyboard,
+    client: Client,
+    /// Whether the narration is over when the session has ended.
+    ends_with_session: bool,
+    end: Option<SessionEnd>,
+    quits: bool,
+    interrupts: Signal,
+    terminations: Signal,
+}
+
+impl Stage {
+    pub(super) fn new(
+        world: World,
+        narrator: Narrator,
+        voice: Voice,
+        ends: ListenerEnds,
+        client: Client,
+        ends_with_session: bool,
+    ) -> Result<Stage, Failure> {
+        let no_signals = |why| Failure::Own(format!("signals cannot be received: {why}"));
+        Ok(Stage {
+            world,
+            narrator,
+            voice,
+            ends,
+            keyboard: Keyboard::open(),
+            client,
+            ends_with_session,
+            end: None,
+            quits: false,
+            interrupts: signal(SignalKind::interrupt()).map_err(no_signals)?,
+            terminations: signal(SignalKind::terminate()).map_err(no_signals)?,
+        })
+    }
+
+    /// Until the session has ended and all is spoken, or the listener quits.
+    pub(super) async fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            if self.quits {
+                self.voice.silence().await?;
+                return Ok(());
+            }
+            if let (Some(end), true) = (self.end, self.voice.is_silent()) {
+                return outcome(end);
+            }
+            self.step().await?;
+        }
+    }
+
+    async fn step(&mut self) -> Result<(), Failure> {
+        let effects = tokio::select! {
+            biased;
+            _ = self.interrupts.recv() => return Err(Failure::Interrupted),
+            _ = self.terminations.recv() => return Err(Failure::Interrupted),
+            keys = self.keyboard.next() => {
+                let mut effects = Vec::new();
+                let now_ms = self.now_ms();
+                for key in keys {
+                    effects.extend(self.narrator.press(key, now_ms, self.voice.skipped()));
+                }
+                effects
+            }
+            report = self.ends.reports.recv(), if self.end.is_none() => match report {
+                Some(report) => self.heard(report),
+                None => return Ok(()),
+            },
+            outcome = self.voice.go_on() => return outcome,
+        };
+        self.carry_out(effects).await
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.world.clock.now_ms()
+    }
+
+    fn heard(&mut self, report: ListenerReport) -> Vec<NarratorEffect> {
+        match report {
+            ListenerReport::Event(event) => {
+                let now_ms = self.now_ms();
+                self.narrator.hear(&event, now_ms)
+            }
+            ListenerReport::Connected { subscription, again } => {
+                self.narrator.subscribed(subscription);
+                let text = match (again, self.keyboard.is_open()) {
+                    (true, _) => "Connected again.",
+                    (false, true) => "Connected. Press question mark for the keys.",
+                    (false, false) => return Vec::new(),
+                };
+                self.narrator.announce(SpeechPriority::Message, text)
+            }
+            ListenerReport::Lost { .. } => {
+                let was_connected = self.narrator.is_subscribed();
+                self.narrator.subscribed(None);
+                // Once, not with every attempt.
+                if was_connected {
+                    let text = "The connection is lost. Trying to connect again.";
+                    return self.narrator.announce(SpeechPriority::Important, text);
+                }
+                Vec::new()
+            }
+            ListenerReport::NotSent { message, why } => self.narrator.not_sent(&message, &why),
+        }
+    }
+
+    async fn carry_out(&mut self, effects: Vec<NarratorEffect>) -> Result<(), Failure> {
+        for effect in effects {
+            match effect {
+                NarratorEffect::Speak(utterance) => self.voice.speak(utterance).await?,
+                NarratorEffect::Silence => self.voice.silence().await?,
+                NarratorEffect::Cut => self.voice.cut().await?,
+                NarratorEffect::Echo(text) => aside(&text),
+                NarratorEffect::Send(message) => self.send(*message).await?,
+                NarratorEffect::CancelSession(session) => self.cancel(session.as_str()).await?,
+                NarratorEffect::Ended { end, .. } if self.ends_with_session => self.end = Some(end),
+                NarratorEffect::Ended { .. } => {}
+                NarratorEffect::Quit => self.quits = true,
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), Failure> {
+        if let Err(refused) = self.ends.messages.try_send(message) {
+            let effects = self.narrator.not_sent(&refused.into_inner(), "too much waits to be sent");
+            return self.speak_all(effects).await;
+        }
+        Ok(())
+    }
+
+    /// A session of this server is a run, with the same end of its id. The protocol has no message for it.
+    async fn cancel(&mut self, session: &str) -> Result<(), Failure> {
+        let run = format!("run_{}", session.trim_start_matches("sess_"));
+        let why = request::Cancel { reason: Some("cancelled by a listener".to_owned()) };
+        let text = match self.client.cancel_run(&run, &why).await {
+            Ok(_) => "Cancelling.".to_owned(),
+            Err(why) => format!("Not cancelled: {}.", clean::line(&why.to_string())),
+        };
+        let effects = self.narrator.announce(SpeechPriority::Message, &text);
+        self.speak_all(effects).await
+    }
+
+    async fn speak_all(&mut self, effects: Vec<NarratorEffect>) -> Result<(), Failure> {
+        for effect in effects {
+            if let NarratorEffect::Speak(utterance) = effect {
+                self.voice.speak(utterance).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The subscription is over: what it reported before is spoken.
+    pub(super) async fn listener_ended(&mut self, end: ListenerEnd) -> Result<(), Failure> {
+        while let Ok(report) = self.ends.reports.try_recv() {
+            let effects = self.heard(report);
+            self.carry_out(effects).await?;
+        }
+        if self.end.is_none() {
+            let failure = failure(end);
+            let effects = self.narrator.announce(SpeechPriority::Important, "The narration has ended.");
+            self.speak_all(effects).await?;
+            self.finish_speaking().await?;
+            return Err(failure);
+        }
+        self.finish_speaking().await?;
+        self.end.map_or(Ok(()), outcome)
+    }
+
+    async fn finish_speaking(&mut self) -> Result<(), Failure> {
+        let spoken = async {
+            while !self.voice.is_silent() {
+                self.voice.go_on().await?;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            spoken = spoken => spoken,
+            () = tokio::time::sleep(limits::SPEECH_FINISH_WAIT) => Ok(()),
+            _ = self.interrupts.recv() => Err(Failure::Interrupted),
+        }
+    }
+}
+
+fn outcome(end: SessionEnd) -> Result<(), Failure> {
+    match end {
+        SessionEnd::Completed => Ok(()),
+        SessionEnd::Errored => Err(Failure::No),
+        SessionEnd::Cancelled => Err(Failure::Cancelled),
+    }
+}
+
+fn failure(end: ListenerEnd) -> Failure {
+    match end {
+        ListenerEnd::Stopped => Failure::Interrupted,
+        ListenerEnd::Closed { why } => Failure::Refused(format!("the server closed the subscription: {why}")),
+        ListenerEnd::Rejected { code, why } => {
+            Failure::Refused(format!("the server rejected the subscription with {code}: {why}"))
+        }
+        ListenerEnd::Lost(why) => link_failure(why),
+    }
+}
+
+fn link_failure(why: LinkError) -> Failure {
+    let words = why.to_string();
+    match why {
+        LinkError::Unusable(_) => Failure::Usage(words),
+        LinkError::Unreachable { .. } => {
+            Failure::Unreachable(format!("{words}; is a server running there? (recount serve starts one)"))
+        }
+        LinkError::Refused { status: 401, .. } => {
+            Failure::Refused(format!("{words}; the server wants a token: pass --token or set RECOUNT_TOKEN"))
+        }
+        LinkError::Refused { status: 404, .. } => {
+            Failure::Refused(format!("{words}; does this server offer AAEP at /aaep/v1?"))
+        }
+        _ => Failure::Refused(words),
+    }
+}

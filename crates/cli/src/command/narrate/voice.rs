@@ -1,0 +1,155 @@
+//! Where utterances go: speech, one at a time, or lines on standard output. See [`Voice`].
+
+use std::time::Duration;
+
+use recount_aaep_kit::narrate::{SpeechQueue, Utterance};
+use recount_aaep_kit::ssip::{SpeechEvent, SsipClient, SsipError};
+use recount_client::moment;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::exit::Failure;
+use crate::limits;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+pub(super) enum Voice {
+    Text { out: Output, as_json: bool },
+    Speech(Box<Speech>),
+}
+
+pub(super) struct Speech {
+    client: SsipClient,
+    queue: SpeechQueue,
+    /// The utterance that is being spoken, and until when its end is awaited.
+    current: Option<(String, Instant)>,
+}
+
+impl Voice {
+    pub(super) fn text(as_json: bool) -> Voice {
+        Voice::Text { out: Output::new(), as_json }
+    }
+
+    pub(super) fn speech(client: SsipClient) -> Voice {
+        Voice::Speech(Box::new(Speech { client, queue: SpeechQueue::default(), current: None }))
+    }
+
+    pub(super) async fn speak(&mut self, utterance: Utterance) -> Result<(), Failure> {
+        match self {
+            Voice::Text { out, as_json: true } => out.value(&json!({
+                "priority": utterance.priority.ssip().to_ascii_lowercase(),
+                "language": utterance.language,
+                "session": utterance.session,
+                "text": utterance.text,
+            })),
+            Voice::Text { out, as_json: false } => out.line(&clean::line(&utterance.text)),
+            Voice::Speech(speech) => {
+                let outcome = speech.push(utterance).await;
+                self.checked(outcome)
+            }
+        }
+    }
+
+    /// Cancels what is spoken.
+    pub(super) async fn cut(&mut self) -> Result<(), Failure> {
+        let Voice::Speech(speech) = self else { return Ok(()) };
+        let outcome = if speech.queue.is_speaking() { speech.cancel().await } else { Ok(()) };
+        self.checked(outcome)
+    }
+
+    /// Cancels what is spoken, and discards text that waits.
+    pub(super) async fn silence(&mut self) -> Result<(), Failure> {
+        let Voice::Speech(speech) = self else { return Ok(()) };
+        let outcome = if speech.queue.silence() { speech.cancel().await } else { Ok(()) };
+        self.checked(outcome)
+    }
+
+    /// Waits for what speech reports, and speaks what comes next. Never ends for text.
+    pub(super) async fn go_on(&mut self) -> Result<(), Failure> {
+        let Voice::Speech(speech) = self else { return std::future::pending().await };
+        let outcome = speech.go_on().await;
+        self.checked(outcome)
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        match self {
+            Voice::Text { .. } => true,
+            Voice::Speech(speech) => speech.queue.is_empty(),
+        }
+    }
+
+    pub(super) fn skipped(&self) -> u64 {
+        match self {
+            Voice::Text { .. } => 0,
+            Voice::Speech(speech) => speech.queue.skipped(),
+        }
+    }
+
+    /// Where speech fails, what waits is printed, and all that follows.
+    fn checked(&mut self, outcome: Result<(), SsipError>) -> Result<(), Failure> {
+        let (Err(why), Voice::Speech(speech)) = (outcome, &mut *self) else { return Ok(()) };
+        note(&format!("{why}. Lines are printed instead."));
+        let mut out = Output::new();
+        speech.queue.ended();
+        while let Some(utterance) = speech.queue.take_next() {
+            out.line(&clean::line(&utterance.text))?;
+            speech.queue.ended();
+        }
+        *self = Voice::text(false);
+        Ok(())
+    }
+}
+
+impl Speech {
+    async fn push(&mut self, utterance: Utterance) -> Result<(), SsipError> {
+        if self.queue.push(utterance) {
+            self.cancel().await?;
+        }
+        self.speak_next().await
+    }
+
+    async fn cancel(&mut self) -> Result<(), SsipError> {
+        self.client.cancel().await?;
+        // Some modules finish a word first, and a few report nothing.
+        self.wait_at_most(limits::SPEECH_CANCEL_WAIT);
+        Ok(())
+    }
+
+    fn wait_at_most(&mut self, wait: Duration) {
+        if let Some((_, until)) = &mut self.current {
+            *until = (*until).min(moment() + wait);
+        }
+    }
+
+    async fn speak_next(&mut self) -> Result<(), SsipError> {
+        if let Some(utterance) = self.queue.take_next() {
+            let id = self.client.speak(&utterance).await?;
+            self.current = Some((id, moment() + limits::SPEECH_UTTERANCE_WAIT));
+        }
+        Ok(())
+    }
+
+    async fn go_on(&mut self) -> Result<(), SsipError> {
+        let until = self.current.as_ref().map(|(_, until)| *until);
+        let late = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let has_ended = tokio::select! {
+            event = self.client.next() => match event? {
+                SpeechEvent::Began(_) => false,
+                SpeechEvent::Ended(id) | SpeechEvent::Cancelled(id) => {
+                    self.current.as_ref().is_some_and(|(current, _)| *current == id)
+                }
+            },
+            () = late => true,
+        };
+        if has_ended {
+            self.current = None;
+            self.queue.ended();
+        }
+        self.speak_next().await
+    }
+}

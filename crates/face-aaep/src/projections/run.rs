@@ -1,0 +1,258 @@
+//! The projection of one run in one language, made by one task while it has readers. See [`RunProjection`].
+
+use std::sync::{Arc, Mutex, Weak};
+
+use recount_aaep::Event as AaepEvent;
+use recount_engine::{Engine, SharedEvent};
+use recount_event::RunId;
+use recount_world::{Clock, Kind, Shutdown};
+use tokio::sync::watch;
+
+use super::lock;
+use super::projected::{Projected, ProjectedSink, RunOwner, project};
+use super::window::{Budget, Window};
+use crate::limits;
+use crate::project::{JoinReason, Place, Projector};
+use crate::reply_tokens::ReplyTokens;
+use crate::speech::Speech;
+
+/// How far a projection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RunLevel {
+    /// The number of the next event.
+    pub(super) next: u64,
+    /// The sequence after the last event of the log that was projected.
+    pub(super) sequence: u64,
+    pub(super) end: RunEnd,
+}
+
+impl RunLevel {
+    fn has(self, sequence: u64) -> bool {
+        self.sequence >= sequence || self.end != RunEnd::Open
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunEnd {
+    /// More may come.
+    Open,
+    /// The session has ended.
+    Over,
+    /// The events cannot be read any further, or the run was deleted.
+    Failed,
+}
+
+/// See the head of this file.
+pub(crate) struct RunProjection {
+    speech: &'static Speech,
+    tokens: ReplyTokens,
+    clock: Arc<dyn Clock>,
+    state: Mutex<RunFold>,
+    level: watch::Sender<RunLevel>,
+    /// Dropped with the projection, which ends its task.
+    _alive: watch::Sender<()>,
+}
+
+struct RunFold {
+    projector: Projector,
+    window: Window,
+    owner: Option<RunOwner>,
+    /// Of the last event of the log that was projected.
+    sequence: Option<u64>,
+    /// Projections of all runs that receive this one, from a sequence on.
+    tenants: Vec<(Weak<dyn ProjectedSink>, u64)>,
+}
+
+/// Where a run stands, for a subscription that joins it.
+pub(crate) struct Standing {
+    /// A summary and the open prompts; none before the session has started and after it has ended.
+    pub(crate) lead_in: Vec<AaepEvent>,
+    pub(crate) owner: Option<RunOwner>,
+    /// The number of the next event.
+    pub(crate) next: u64,
+    /// The last event of the log that is part of it.
+    pub(crate) sequence: Option<u64>,
+}
+
+impl RunProjection {
+    pub(super) fn start(
+        engine: &Engine,
+        run: RunId,
+        speech: &'static Speech,
+        tokens: ReplyTokens,
+        budget: Arc<Budget>,
+        tenant: Option<(&Arc<dyn ProjectedSink>, u64)>,
+    ) -> Arc<Self> {
+        let (alive, gone) = watch::channel(());
+        let state = RunFold {
+            projector: Projector::new(run, speech),
+            window: Window::new(limits::RUN_WINDOW_BYTES_MAX, budget, tenant.is_none()),
+            owner: None,
+            sequence: None,
+            tenants: tenant.map(|(tenant, from)| (Arc::downgrade(tenant), from)).into_iter().collect(),
+        };
+        let level = watch::Sender::new(RunLevel { next: 0, sequence: 0, end: RunEnd::Open });
+        let clock = engine.world().clock.clone();
+        let projection =
+            Arc::new(RunProjection { speech, tokens, clock, state: Mutex::new(state), level, _alive: alive });
+        let (ours, engine_too) = (Arc::downgrade(&projection), engine.clone());
+        engine
+            .world()
+            .tasks
+            .spawn(Kind::Connection, move |shutdown| drive(ours, engine_too, run, gone, shutdown));
+        projection
+    }
+
+    pub(super) fn speech(&self) -> &'static Speech {
+        self.speech
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.level.borrow().end == RunEnd::Failed
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.level.borrow().end != RunEnd::Open
+    }
+
+    pub(super) fn level(&self) -> watch::Receiver<RunLevel> {
+        self.level.subscribe()
+    }
+
+    /// Whether everything before a sequence is projected, or no more will be.
+    pub(super) fn is_caught_up(&self, sequence: u64) -> bool {
+        self.level.borrow().has(sequence)
+    }
+
+    /// Returns when everything before a sequence is projected, or no more will be.
+    pub(crate) async fn caught_up(&self, sequence: u64) {
+        let mut level = self.level.subscribe();
+        if level.wait_for(|level| level.has(sequence)).await.is_err() {
+            unreachable!("this holds the sender");
+        }
+    }
+
+    /// Keeps events for readers of this run from now on.
+    pub(super) fn keep(&self) {
+        lock(&self.state).window.keep();
+    }
+
+    /// Some events from a number on; `None` when they have to be projected again.
+    pub(super) fn from(&self, number: u64) -> Option<Vec<Arc<Projected>>> {
+        lock(&self.state).window.from(number)
+    }
+
+    /// The number of the first event after a place; `None` when it may be one that is not here any more.
+    pub(super) fn after(&self, place: Place) -> Option<u64> {
+        lock(&self.state).window.after(place)
+    }
+
+    /// Where the run stands now.
+    pub(crate) fn standing(&self, reason: JoinReason) -> Standing {
+        let now = self.clock.now_ms();
+        let state = lock(&self.state);
+        let lead_in = state.projector.join_summary(now, reason);
+        Standing {
+            lead_in: lead_in.map(|summary| summary.into_events().collect()).unwrap_or_default(),
+            owner: state.owner,
+            next: state.window.next(),
+            sequence: state.sequence,
+        }
+    }
+
+    /// Hands what comes of the log from a sequence on to a projection of all runs; what is here of it already at once.
+    pub(super) fn hand_on(&self, tenant: &Arc<dyn ProjectedSink>, sequence: u64) {
+        let mut state = lock(&self.state);
+        for event in state.window.kept().filter(|event| event.place.sequence >= sequence) {
+            tenant.push(event.clone());
+        }
+        state.tenants.retain(|(known, _)| known.strong_count() > 0);
+        state.tenants.push((Arc::downgrade(tenant), sequence));
+    }
+
+    fn take(&self, events: &[Arc<SharedEvent>]) -> bool {
+        let mut state = lock(&self.state);
+        let mut level = *self.level.borrow();
+        for event in events {
+            let RunFold { projector, window, .. } = &mut *state;
+            for projected in project(projector, event, &self.tokens, window.next()) {
+                state.owner = Some(projected.owner);
+                for (tenant, from) in &state.tenants {
+                    if event.sequence >= *from
+                        && let Some(tenant) = tenant.upgrade()
+                    {
+                        tenant.push(projected.clone());
+                    }
+                }
+                state.window.push(projected);
+            }
+            state.sequence = Some(event.sequence);
+            level.sequence = event.sequence + 1;
+            if state.projector.is_over() {
+                level.end = RunEnd::Over;
+                break;
+            }
+        }
+        level.next = state.window.next();
+        drop(state);
+        self.level.send_replace(level);
+        level.end == RunEnd::Open
+    }
+
+    /// No more will come, and the session has not ended.
+    fn fail(&self) {
+        self.level.send_if_modified(|level| {
+            let open = level.end == RunEnd::Open;
+            if open {
+                level.end = RunEnd::Failed;
+            }
+            open
+        });
+    }
+}
+
+/// Tells readers that nothing more comes, however the task ends.
+struct RunEndGuard(Weak<RunProjection>);
+
+impl Drop for RunEndGuard {
+    fn drop(&mut self) {
+        if let Some(projection) = self.0.upgrade() {
+            projection.fail();
+        }
+    }
+}
+
+async fn drive(
+    projection: Weak<RunProjection>,
+    engine: Engine,
+    run: RunId,
+    mut gone: watch::Receiver<()>,
+    mut shutdown: Shutdown,
+) {
+    let ending = RunEndGuard(projection);
+    let mut events = match engine.read().follow_events(run, None).await {
+        Ok(events) => events,
+        Err(error) => {
+            tracing::debug!(%error, %run, "a run cannot be projected");
+            return;
+        }
+    };
+    drop(engine);
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = shutdown.requested() => return,
+            _ = gone.changed() => return,
+            next = events.next() => next,
+        };
+        let Some(projection) = ending.0.upgrade() else { return };
+        match next {
+            Ok(Some(events)) if projection.take(&events) => {}
+            Ok(_) => return,
+            Err(error) => {
+                tracing::warn!(%error, %run, "a run cannot be projected any further");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A cursor in one run's projection. See [`RunReader::next`].
+
+use std::sync::Arc;
+
+use recount_engine::{Engine, Error, Events};
+use recount_event::RunId;
+use tokio::sync::watch;
+
+use super::Projections;
+use super::projected::{Projected, project};
+use super::run::{RunEnd, RunLevel, RunProjection, Standing};
+use crate::project::{JoinReason, Place, Projector};
+use crate::reply_tokens::ReplyTokens;
+use crate::speech::Speech;
+
+/// The run cannot be read any further, or was deleted. The log says why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+/// Reads the events of a run in order, from any place.
+pub(crate) struct RunReader {
+    engine: Engine,
+    run: RunId,
+    tokens: ReplyTokens,
+    projection: Arc<RunProjection>,
+    level: watch::Receiver<RunLevel>,
+    /// The number of the next event.
+    next: u64,
+    /// Events up to here are passed over.
+    after: Option<Place>,
+    /// A projection for this reader alone, as long as it is before the window.
+    own: Option<Box<Own>>,
+}
+
+struct Own {
+    events: Events,
+    projector: Projector,
+    next: u64,
+}
+
+impl RunReader {
+    /// Reads after a place, or from the beginning.
+    pub(crate) fn open(
+        projections: &Projections,
+        engine: &Engine,
+        run: RunId,
+        speech: &'static Speech,
+        after: Option<Place>,
+    ) -> Self {
+        let projection = projections.run(engine, run, speech, None);
+        RunReader {
+            engine: engine.clone(),
+            run,
+            tokens: projections.tokens().clone(),
+            level: projection.level(),
+            next: after.and_then(|place| projection.after(place)).unwrap_or(0),
+            projection,
+            after,
+            own: None,
+        }
+    }
+
+    /// Goes on in another language, at the same place.
+    pub(crate) fn change_language(&mut self, projections: &Projections, speech: &'static Speech) {
+        if speech.tag() == self.projection.speech().tag() {
+            return;
+        }
+        // Numbers are the same in all languages.
+        self.projection = projections.run(&self.engine, self.run, speech, None);
+        self.level = self.projection.level();
+        self.own = None;
+    }
+
+    /// Passes over everything up to now, and returns where the run stands instead. Everything before `sequence` is part
+    /// of it.
+    pub(crate) async fn skip_to_now(&mut self, sequence: u64, reason: JoinReason) -> Standing {
+        self.projection.caught_up(sequence).await;
+        let standing = self.projection.standing(reason);
+        self.next = standing.next;
+        self.after = None;
+        self.own = None;
+        standing
+    }
+
+    /// Whether nothing follows, of a run that has ended before `sequence`.
+    pub(crate) async fn is_at_the_end(&self, sequence: u64) -> bool {
+        self.projection.caught_up(sequence).await;
+        let level = *self.level.borrow();
+        level.end == RunEnd::Over
+            && self.after.and_then(|place| self.projection.after(place)) == Some(level.next)
+    }
+
+    /// Waits for what comes next: some events, in order, none twice, or none that is new. `None`: the session has ended,
+    /// and all of it was given. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Arc<Projected>>>, Broken> {
+        loop {
+            let level = *self.level.borrow_and_update();
+            match self.projection.from(self.next) {
+                Some(events) if !events.is_empty() => {
+                    self.own = None;
+                    self.next += events.len() as u64;
+                    return Ok(Some(self.wanted(events)));
+                }
+                Some(_) => match level.end {
+                    RunEnd::Over => return Ok(None),
+                    RunEnd::Failed => return Err(Broken),
+                    RunEnd::Open => {
+                        self.own = None;
+                        if self.level.changed().await.is_err() {
+                            unreachable!("the projection is held");
+                        }
+                    }
+                },
+                None => {
+                    let events = self.again().await?;
+                    return Ok(Some(self.wanted(events)));
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, mut events: Vec<Arc<Projected>>) -> Vec<Arc<Projected>> {
+        if let Some(after) = self.after {
+            events.retain(|event| event.place > after);
+        }
+        events
+    }
+
+    /// Projects from the store what is no longer in the window.
+    async fn again(&mut self) -> Result<Vec<Arc<Projected>>, Broken> {
+        let own = match &mut self.own {
+            Some(own) => own,
+            None => {
+                let events = self.engine.read().follow_events(self.run, None).await;
+                let events = events.map_err(|error| broken(self.run, &error))?;
+                let projector = Projector::new(self.run, self.projection.speech());
+                self.own.insert(Box::new(Own { events, projector, next: 0 }))
+            }
+        };
+        let run = self.run;
+        let read = own.events.next().await;
+        let Some(events) = read.map_err(|error| broken(run, &error))? else {
+            // The window begins after everything there is, which no run does.
+            return Err(Broken);
+        };
+        let mut projected = Vec::new();
+        for event in events {
+            let of_one = project(&mut own.projector, &event, &self.tokens, own.next);
+            own.next += of_one.len() as u64;
+            projected.extend(of_one.into_iter().filter(|projected| projected.index >= self.next));
+        }
+        self.next = self.next.max(own.next);
+        Ok(projected)
+    }
+}
+
+fn broken(run: RunId, error: &Error) -> Broken {
+    tracing::warn!(%error, %run, "a run cannot be projected again");
+    Broken
+}

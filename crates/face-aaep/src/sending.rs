@@ -1,0 +1,95 @@
+//! What one stream is about to send, between what was read and what was written. A subscription keeps it for its next
+//! stream. It must not know where events come from. See [`Sending::frame`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use recount_aaep::Event;
+use recount_aaep::negotiate::Terms;
+use recount_aaep::shaping::Counts;
+use tokio::time::Instant;
+
+use crate::delivery::{Delivery, OutgoingFrame};
+use crate::project::Place;
+use crate::projections::Projected;
+use crate::view::View;
+
+/// See the head of this file.
+pub(crate) struct Sending {
+    began: Instant,
+    delivery: Delivery,
+    /// Read, and not yet shaped: nothing is shaped before it can be written.
+    batch: VecDeque<Arc<Projected>>,
+    out: VecDeque<OutgoingFrame>,
+}
+
+impl Sending {
+    pub(crate) fn new(delivery: Delivery) -> Self {
+        Sending { began: recount_world::moment(), delivery, batch: VecDeque::new(), out: VecDeque::new() }
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes events that were read.
+    pub(crate) fn take(&mut self, events: Vec<Arc<Projected>>) {
+        self.batch.extend(events);
+    }
+
+    /// Takes where a run stands, for a stream that joins it.
+    pub(crate) fn take_lead_in(&mut self, lead_in: &[Event]) {
+        self.delivery.push_lead_in(lead_in, self.now_ms());
+    }
+
+    /// Takes an event that is none of the log: it goes out at once, whatever the rate, and does not move the place.
+    pub(crate) fn take_aside(&mut self, event: &Event) {
+        self.out.push_back(OutgoingFrame { id: None, text: Bytes::from(event.to_json()) });
+    }
+
+    /// Everything up to this place is not sent.
+    pub(crate) fn left_out(&mut self, place: Place) {
+        self.delivery.left_out(place);
+    }
+
+    /// The next frame, as far as it may go out.
+    pub(crate) fn frame(&mut self) -> Option<OutgoingFrame> {
+        loop {
+            let now = self.now_ms();
+            self.delivery.due(now, &mut self.out);
+            if let Some(frame) = self.out.pop_front() {
+                return Some(frame);
+            }
+            let projected = self.batch.pop_front()?;
+            self.delivery.push(&projected.event, projected.place, now);
+        }
+    }
+
+    /// When there may be a frame, if nothing is taken.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.delivery.next_due().map(|due| self.began + Duration::from_millis(due))
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.delivery.is_idle() && self.batch.is_empty() && self.out.is_empty()
+    }
+
+    /// Goes on after a frame that went out. Answers whether it is among those that are kept.
+    pub(crate) fn resume_after(&mut self, id: &str) -> bool {
+        let Some(frames) = self.delivery.after(id) else { return false };
+        self.out = frames;
+        true
+    }
+
+    /// Other terms, for what goes out from now on.
+    pub(crate) fn change_terms(&mut self, terms: Terms, view: View) {
+        self.delivery.change_terms(terms, view);
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.delivery.counts()
+    }
+}

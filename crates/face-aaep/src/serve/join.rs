@@ -1,0 +1,108 @@
+//! Where a stream begins: at the start of a run, now, after the frame that its subscriber received last, or with a
+//! summary of what it missed. See [`run`] and [`all`].
+
+use recount_aaep_host::Problem;
+use recount_engine::Error;
+use recount_event::RunId;
+
+use super::FaceState;
+use crate::delivery::Delivery;
+use crate::project::{JoinReason, Place, aged_out};
+use crate::projections::{Broken, RunReader, TenantReader};
+use crate::request::StartPoint;
+use crate::resume::Mark;
+use crate::sending::Sending;
+use crate::subscription::{Kept, Subscription};
+
+/// A stream of one run; without a reader nothing more follows.
+pub(super) async fn run(
+    state: &FaceState,
+    subscription: &Subscription,
+    run: RunId,
+    last_event_id: Option<&str>,
+) -> Result<(Option<RunReader>, Sending), Problem> {
+    let engine = subscription.engine();
+    let (speech, view) = (subscription.speech(), subscription.view());
+    let sending = |after| {
+        Sending::new(Delivery::of_run(subscription.terms(), subscription.replies().clone(), view, after))
+    };
+    let row = engine.catalogue().run(run).await.map_err(unavailable)?.ok_or(Problem::SubscriptionUnknown)?;
+    let tail = engine.read().tail(run).await.map_err(unavailable)?.ok_or(Problem::SubscriptionUnknown)?;
+    let mark = last_event_id.and_then(Mark::parse).filter(|mark| {
+        let (of, sequence) = mark.of();
+        of == run && sequence < tail
+    });
+    if let Some(mark) = mark {
+        let reader = RunReader::open(&state.projections, engine, run, speech, mark.after());
+        if row.has_ended() && reader.is_at_the_end(tail).await {
+            // The ending was received: a client that reconnects by itself stops here.
+            return Err(Problem::SubscriptionUnknown);
+        }
+        return Ok((Some(reader), sending(Some(mark))));
+    }
+    let from_start = || RunReader::open(&state.projections, engine, run, speech, None);
+    let mut reader = from_start();
+    let reason = if last_event_id.is_some() { JoinReason::Missed } else { JoinReason::Joined };
+    let standing = reader.skip_to_now(tail, reason).await;
+    let mut sending = sending(None);
+    match standing.sequence {
+        // Its first events were pruned, so that there is nothing to project.
+        _ if standing.owner.is_none() && row.has_ended() => {
+            sending.take_lead_in(&[aged_out(run, speech, engine.world().clock.now_ms())]);
+            return Ok((None, sending));
+        }
+        Some(sequence) if !standing.lead_in.is_empty() && !starts_over(subscription, reason) => {
+            sending.left_out(Place { run, sequence, part: Place::JOIN_PART - 1 });
+            sending.take_lead_in(&standing.lead_in);
+        }
+        // It has not started, or has ended, or the subscriber wants all of it.
+        _ => reader = from_start(),
+    }
+    Ok((Some(reader), sending))
+}
+
+/// Whether a subscriber that joins wants what was before.
+fn starts_over(subscription: &Subscription, reason: JoinReason) -> bool {
+    reason == JoinReason::Joined && subscription.wish().from == StartPoint::Start
+}
+
+/// A stream of all runs of a tenant.
+pub(super) async fn all(
+    state: &FaceState,
+    subscription: &Subscription,
+    last_event_id: Option<&str>,
+) -> Result<(TenantReader, Sending), Problem> {
+    let sending = || {
+        let (terms, view) = (subscription.terms(), subscription.view());
+        Sending::new(Delivery::of_all(terms, subscription.replies().clone(), view))
+    };
+    if let Some(kept) = subscription.take_kept().await {
+        let Kept { reader, sending: kept } = *kept;
+        let Some(id) = last_event_id else { return Ok((reader, kept.unwrap_or_else(sending))) };
+        if let Some(mut kept) = kept
+            && kept.resume_after(id)
+        {
+            return Ok((reader, kept));
+        }
+    }
+    let reader =
+        joining(state, subscription, JoinReason::Missed).await.map_err(|Broken| Problem::Unavailable)?;
+    Ok((reader, sending()))
+}
+
+/// A reader of all runs of a tenant, from now on.
+pub(super) async fn joining(
+    state: &FaceState,
+    subscription: &Subscription,
+    reason: JoinReason,
+) -> Result<TenantReader, Broken> {
+    let (engine, narrowing) = (subscription.engine(), subscription.caller().narrowing.clone());
+    let mut reader = TenantReader::open(&state.projections, engine, narrowing, subscription.speech(), reason);
+    reader.begin().await?;
+    Ok(reader)
+}
+
+fn unavailable(error: Error) -> Problem {
+    tracing::warn!(%error, "a stream cannot be opened");
+    Problem::Unavailable
+}

@@ -1,0 +1,16 @@
+//! Configuration of the face for accessibility tools (AAEP): how many may subscribe.
+//!
+//! It must not know the replies of the face. See [`Aaep`].
+
+/// What was settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aaep {
+    /// Subscriptions at a time, of all tenants.
+    pub subscriptions_max: usize,
+}
+
+impl Default for Aaep {
+    fn default() -> Self {
+        Aaep { subscriptions_max: recount_face_aaep::limits::SUBSCRIPTIONS_MAX }
+    }
+}
