@@ -202,11 +202,7 @@ async fn cancel(
         return Err(stopped(Outcome::RunForeign));
     }
     let row = subscription.engine().catalogue().run(run).await.map_err(|_| stopped(Outcome::Failed))?;
-    let seen = row.is_some_and(|row| {
-        let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
-        let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
-        caller.narrowing.admits(task, session)
-    });
+    let seen = row.is_some_and(|row| caller.narrowing.admits(row.task_id, row.session_id));
     if !seen {
         return Err(stopped(Outcome::RunForeign));
     }

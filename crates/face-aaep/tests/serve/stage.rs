@@ -69,7 +69,7 @@ impl Stage {
     }
 
     pub(crate) async fn task(&self) -> TaskId {
-        self.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap()
+        self.engine.write().create_task(None, None).await.unwrap().0.id
     }
 
     /// The same with an agent of a room.
