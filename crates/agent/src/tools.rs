@@ -1,7 +1,7 @@
 //! The tools we have, by name.
 //!
 //! Look at [`Tools`]. One file each below `tools/`; what they share is how a call ends (`ending`), and for those
-//! that change files how a change is kept, told, made and taken back (`change`).
+//! that change files one course (`editor`) and how a change is kept, made and taken back (`change`).
 //!
 //! It must never know models or policy.
 
@@ -10,6 +10,7 @@ mod change;
 mod command;
 pub(crate) mod diff;
 mod edit_file;
+mod editor;
 pub(crate) mod ending;
 mod git;
 pub mod git_diff;
@@ -24,6 +25,7 @@ mod output;
 pub(crate) mod places;
 mod read_file;
 mod replace;
+mod rooted;
 pub mod shell;
 mod todo_write;
 pub(crate) mod walk;

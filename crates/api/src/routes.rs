@@ -1,8 +1,8 @@
 //! The tables of routes. The router and the published contract are both made from them.
 //!
-//! A row says a route's method and path, who may use it, what it does, and its terms in the words of
-//! `terms.rs`: its query, its body, its answers and its own refusals. What follows from these, such as
-//! `run_not_found` where the path names a run, is not repeated. The compiler asks for what a row leaves out.
+//! A row has a route's method and path, the required scope, a description, and its terms in the types of
+//! `terms.rs`: query, body, responses and own error codes. What follows from these, such as
+//! `run_not_found` where the path names a run, is not repeated. The compiler requires every field.
 
 use recount_event::Code::*;
 
@@ -17,14 +17,14 @@ use crate::request::{
     RetryRun, SendMessage,
 };
 use crate::scope::Scope;
-use crate::terms::Gives::{Bytes, Document, EventStream, EventsPage, Over};
+use crate::terms::ResponseKind::{Bytes, Document, EventStream, EventsPage, Over};
 use crate::terms::parameter::*;
 use crate::terms::{BYTES, LINES, NOTHING, bare, body, created, made, one, page, perhaps};
 
 /// A route of the native face.
 pub type Route = crate::terms::Route<RouteName>;
-/// A route beside it.
-pub type HouseRoute = crate::terms::Route<HouseRouteName>;
+/// A route outside the native face.
+pub type ServerRoute = crate::terms::Route<ServerRouteName>;
 
 macro_rules! routes {
     (
@@ -200,10 +200,10 @@ routes! {
 }
 
 routes! {
-    /// Names a route beside the native face.
-    HouseRouteName,
-    /// What every server has beside its faces, for those who run it. Paths stand as they are.
-    HOUSE_ROUTES, HouseRoute:
+    /// Names a route outside the native face.
+    ServerRouteName,
+    /// The routes that every server has besides its faces, for operators. Paths are absolute.
+    SERVER_ROUTES, ServerRoute:
 
     AddToken = "POST" "/admin/tokens", [Admin], "Creates a token and shows it once.",
         [] body::<AddToken>() => [made::<AddedToken>("token")], [LimitReached];

@@ -12,7 +12,7 @@ pub struct CodeRow {
     pub status: u16,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// The category under which AAEP tells it.
+    /// The AAEP category of the code.
     pub aaep: &'static str,
     /// What it means.
     pub meaning: &'static str,

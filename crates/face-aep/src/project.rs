@@ -1,4 +1,4 @@
-//! What a reply says: pure, from catalogue rows and stored bytes to the wire.
+//! Projects catalogue rows and stored bytes to replies: pure.
 
 use std::ops::RangeInclusive;
 
@@ -271,7 +271,7 @@ pub(crate) fn gap(first: u64, last: u64) -> String {
     format!("{{\"first_pruned_sequence\":{first},\"last_pruned_sequence\":{last}}}")
 }
 
-/// Which events are damaged. The run is named only to who may see every run.
+/// Which events are damaged. The run is named only to clients that may read every run.
 pub(crate) fn damaged(damage: &Damage, names_run: bool) -> String {
     let end =
         |range: &Option<RangeInclusive<u64>>| range.as_ref().map(|range| (*range.start(), *range.end()));
@@ -287,7 +287,7 @@ pub(crate) fn damaged(damage: &Damage, names_run: bool) -> String {
     serde_json::to_string(&told).expect("texts and numbers can be said in JSON")
 }
 
-/// A page of envelopes, each exactly as it was stored, and which were asked for and are not given.
+/// A page of envelopes, each exactly as stored, with the gaps in the requested range.
 pub(crate) fn events_page(
     envelopes: &[(u64, Bytes)],
     next: i64,
@@ -308,7 +308,7 @@ pub(crate) fn events_page(
     out.freeze()
 }
 
-/// An agent as those see it who may work with it: nothing of what is secret, hidden or told to its model.
+/// An agent for clients that may use it: without secrets, hidden options and system prompt.
 pub(crate) fn agent(profile: &Profile) -> reply::Agent {
     let tool = |tool: &ToolInfo| reply::AgentTool {
         name: tool.name.clone(),

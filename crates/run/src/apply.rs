@@ -1,6 +1,6 @@
-//! Folds one event into a state. All change lives here; replaying a log is nothing but this.
+//! Folds one event into a state. Every change of a state happens here; replay uses nothing else.
 //!
-//! Nothing is judged: an event that cannot follow is a bug of whoever let it in, and panics.
+//! Nothing is checked: an event that cannot follow is a bug of the caller, and panics.
 
 mod assistant;
 mod cost;
@@ -102,7 +102,7 @@ fn fold(state: &mut State, event: &Event) {
         }
         Payload::CostBudgetExceeded(_) => state.cost.exceeded = true,
 
-        // What is told and changes nothing that the rules look at.
+        // Payloads that change nothing in the state.
         _ => {}
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
 use self::runs::Folders;
 pub use self::runs::Runs;
-use self::table::{Place, Values};
+use self::table::{DefaultContext, Values};
 use crate::redaction::Redaction;
 use crate::settings::{Lookup, Setting};
 use crate::{Home, StartError};
@@ -44,16 +44,16 @@ pub struct Config {
     pub accept_loss_after: Vec<u64>,
     /// How many events may be unsealed. Not for operators: for tests that want much sealing.
     pub hot_events_max: Option<u64>,
-    /// What is pruned by itself, and how often it is looked for.
+    /// Automatic pruning, and its interval.
     pub retention: Policy,
     pub sweep_every: Duration,
-    /// Who may come in.
+    /// Tokens, origins and rates.
     pub access: Access,
     /// What is masked before it is stored.
     pub redaction: Redaction,
     /// How our own runs are done.
     pub runs: Runs,
-    /// Who there is to work with.
+    /// The configured agents.
     pub agents: Agents,
     /// The face for applications.
     pub aap: Aap,
@@ -61,7 +61,7 @@ pub struct Config {
     pub aaep: Aaep,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
-    /// The same once more, as it was said and where.
+    /// The settings as given, each with its source.
     pub settings: Vec<Setting>,
 }
 
@@ -76,7 +76,7 @@ impl Config {
         let home = environment("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         let beside = path.parent().map(Path::to_owned).unwrap_or_default();
         let mut look = Lookup::new(environment, path, file.values);
-        let place = Place { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
+        let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
         let values = Values::read(&mut look, &options, &place)?;
         let folders = Folders { home, beside: &beside };
         let runs = runs::settle(&mut look, &values, file.sandbox_environment, file.models, &folders)?;

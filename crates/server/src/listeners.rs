@@ -15,11 +15,11 @@ use recount_face_aep::Refusal;
 use recount_world::World;
 use serde_json::json;
 
-use crate::audit::{Audit, What};
+use crate::audit::{Audit, AuditKind};
 
 use crate::config::Aaep;
 
-/// The face's routes, for who counts requests.
+/// The face's routes, for the counters of requests.
 pub(crate) const PATHS: [&str; 5] = [
     "/aaep/v1/subscriptions",
     "/aaep/v1/events",
@@ -62,7 +62,7 @@ impl AttemptLog for ReplyTrail {
             "run_id": attempt.run.map(|run| run.to_string()),
             "prompt_id": attempt.prompt.map(|prompt| prompt.to_string()),
         });
-        Box::pin(self.0.record(What::ReplyReceived, facts))
+        Box::pin(self.0.record(AuditKind::ReplyReceived, facts))
     }
 
     fn count(&self, _: Outcome) {
@@ -82,7 +82,7 @@ pub(crate) async fn word(State(redactor): State<Arc<Redactor>>, request: Request
     let detail = redactor.quotes(&refusal.detail);
     let mut worded =
         recount_face_aaep::refusal_response(refusal.code, &detail, refusal.retry_after, is_handshake);
-    // What was said about it on its way out stays.
+    // Headers that were added to the refusal stay.
     worded.headers_mut().extend(std::mem::take(response.headers_mut()));
     worded
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::delegated;
+use super::hierarchies::Hierarchies;
 use crate::limits;
 
 /// Processes of ours that are counted with those of the command, and some more, so that who is at its bound is seen to
@@ -31,41 +32,6 @@ static TRIES: AtomicU64 = AtomicU64::new(0);
 
 /// The bounds of what is put on a disk, on systems of either kind.
 const SWAP_FILES: [&str; 2] = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
-
-/// The hierarchies of a machine, and this process's place in them.
-#[derive(Debug, Clone)]
-pub(crate) struct Hierarchies {
-    /// Where the groups of a controller are on systems that have one hierarchy for each.
-    version_1: PathBuf,
-    /// Where those are that have one for all.
-    version_2: Vec<PathBuf>,
-    /// What `/proc/self/cgroup` says.
-    own: String,
-    /// Whether memory can be put on a disk, where it does not count.
-    has_swap: bool,
-}
-
-impl Hierarchies {
-    pub(crate) fn of_this_machine() -> Hierarchies {
-        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-        Hierarchies {
-            version_1: "/sys/fs/cgroup".into(),
-            version_2: ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from).into(),
-            own: fs::read_to_string("/proc/self/cgroup").unwrap_or_default(),
-            // The first line is a heading.
-            has_swap: swaps.lines().count() > 1,
-        }
-    }
-
-    /// The group of this process in the hierarchy for all controllers.
-    pub(crate) fn own_group(&self) -> Option<PathBuf> {
-        let path = self.own.lines().find_map(|line| line.strip_prefix("0::"))?;
-        // One that leads out of what this process is shown.
-        let path = Some(path).filter(|path| !path.split('/').any(|part| part == ".."))?;
-        let root = self.version_2.iter().find(|root| root.join("cgroup.controllers").exists())?;
-        Some(root.join(path.trim_start_matches('/')))
-    }
-}
 
 /// A group that is to be made: in which group, with which files written.
 struct Wanted {

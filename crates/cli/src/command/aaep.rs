@@ -11,9 +11,10 @@ mod visualize;
 use clap::{Args, Subcommand, ValueEnum};
 use recount_aaep_kit::aaep::rule;
 
-use super::Common;
+use super::Invocation;
 use crate::exit::Failure;
 
+/// Validate, capture, replay and test AAEP, the accessibility event protocol
 #[derive(Args)]
 pub(super) struct Aaep {
     #[command(subcommand)]
@@ -71,15 +72,14 @@ impl Profile {
 }
 
 impl Aaep {
-    /// `token_is_typed`: the token was said for this very call, not in the environment for the usual server.
-    pub(super) fn run(self, common: Common, token_is_typed: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         match self.verb {
-            Verb::Capture(capture) => capture.run(&common, token_is_typed),
-            Verb::Replay(replay) => replay.run(common.json),
-            Verb::Stdio(stdio) => stdio.run(&common, token_is_typed),
-            Verb::Validate(validate) => validate.run(common.json),
-            Verb::Visualize(visualize) => visualize.run(common.json),
-            Verb::Conformance(conformance) => conformance.run(&common, token_is_typed),
+            Verb::Capture(capture) => capture.run(invocation),
+            Verb::Replay(replay) => replay.run(invocation),
+            Verb::Stdio(stdio) => stdio.run(invocation),
+            Verb::Validate(validate) => validate.run(invocation),
+            Verb::Visualize(visualize) => visualize.run(invocation),
+            Verb::Conformance(conformance) => conformance.run(invocation),
         }
     }
 }

@@ -8,10 +8,12 @@ use recount_client::{Client, Listing};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Asking, gather};
+use super::gather;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::render::{clean, list};
 
+/// List the questions of runs, and answer one
 #[derive(Args)]
 pub(super) struct Answer {
     /// The question's id; without one, the open questions are listed
@@ -28,7 +30,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let Some(clarification) = &self.clarification else {
             let client = asking.client.clone();
             let fetch = async |listing: Listing| client.list_clarifications(&listing).await;

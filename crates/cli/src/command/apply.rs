@@ -7,12 +7,13 @@ use recount_client::Client;
 use recount_client::reply::{Change, Changes};
 use recount_client::request::ApplyRun;
 
-use super::Common;
+use super::invocation::{self, Invocation};
 use super::run::Reached;
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Apply a run's changes to the folder that it worked on a copy of
 #[derive(Args)]
 pub(super) struct Apply {
     /// The run's id, as recount run, recount chat and recount ls print it
@@ -29,14 +30,17 @@ pub(super) struct Apply {
 }
 
 impl Apply {
-    /// `url_is_named`: the server was said; else this program is one where none answers.
-    pub(super) async fn run(self, common: Common, url_is_named: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on_threads(self.apply(invocation))
+    }
+
+    async fn apply(self, invocation: Invocation) -> Result<(), Failure> {
         let here =
             Path::new(".").canonicalize().ok().and_then(|here| here.into_os_string().into_string().ok());
         // Unfinished runs of the data folder stay as they are.
-        let (reached, _) = Reached::new(&common, url_is_named, here).await?;
+        let (reached, _) = Reached::new(&invocation, invocation.names_server(), here).await?;
         reached.attach()?;
-        let done = self.with(&reached.client, common.json).await;
+        let done = self.with(&reached.client, invocation.json).await;
         reached.leave().await;
         done
     }

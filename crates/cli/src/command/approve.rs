@@ -9,13 +9,14 @@ use recount_client::Client;
 use recount_client::reply::Approval;
 use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
 
-use super::Asking;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::limits;
 use crate::output::note;
 use crate::render::clean;
 use crate::render::live::approval_lines;
 
+/// Approve what a run asks permission for
 #[derive(Args)]
 pub(super) struct Approve {
     /// The approval's id; recount show RUN tells it
@@ -31,6 +32,7 @@ pub(super) struct Approve {
     yes: bool,
 }
 
+/// Reject what a run asks permission for
 #[derive(Args)]
 pub(super) struct Deny {
     /// The approval's id; recount show RUN tells it
@@ -46,7 +48,11 @@ pub(super) fn scope(text: &str) -> Result<AllowanceScope, String> {
 }
 
 impl Approve {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let (lines, is_open) = match asking.client.get_approval(&self.approval).await {
             Ok(asked) => (all_of(&asking.client, &asked).await, asked.status == "pending"),
             // Whoever may answer and not read has read it elsewhere.
@@ -77,7 +83,11 @@ impl Approve {
 }
 
 impl Deny {
-    pub(super) async fn run(self, asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, asking: Asking) -> Result<(), Failure> {
         let answer = ResolveApproval { decision: Verdict::Reject, comment: self.comment, remember: None };
         let approval = asking.client.resolve_approval(&self.approval, &answer).await?;
         told(asking, &approval)

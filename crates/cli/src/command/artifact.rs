@@ -10,11 +10,13 @@ use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::reply;
 use serde_json::json;
 
-use super::{Asking, gather};
+use super::gather;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::output::note;
 use crate::render::{clean, list};
 
+/// List, show and download artifacts
 #[derive(Args)]
 pub(super) struct Artifact {
     #[command(subcommand)]
@@ -58,7 +60,11 @@ enum Verb {
 }
 
 impl Artifact {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
             Verb::List { run, task, kind, status, limit } => {

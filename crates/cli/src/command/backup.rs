@@ -11,11 +11,12 @@ use clap::Args;
 use recount_client::admin::MakeBackup;
 use serde_json::json;
 
-use super::{Common, runtime, verify};
+use super::{Invocation, invocation, verify};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Back up the store of a running server, or a data folder
 #[derive(Args)]
 pub(super) struct Backup {
     /// A new folder; without it the server keeps the backup below backups in its data folder
@@ -30,7 +31,7 @@ pub(super) struct Backup {
 }
 
 impl Backup {
-    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         if let Some(to) = &self.to {
             check_target(to)?;
         }
@@ -40,8 +41,8 @@ impl Backup {
                 to.clone()
             }
             (_, to) => {
-                let made = runtime()?.block_on(async {
-                    Ok::<_, Failure>(common.client()?.make_backup(&MakeBackup::default()).await?)
+                let made = invocation::block_on(async {
+                    Ok(invocation.client()?.make_backup(&MakeBackup::default()).await?)
                 })?;
                 let made = PathBuf::from(made.path);
                 match to {
@@ -52,13 +53,13 @@ impl Backup {
         };
         let mut out = Output::new();
         let shown = path.display().to_string();
-        if common.json {
+        if invocation.json {
             out.value(&json!({ "path": shown }))?;
         } else {
             out.line(&clean::line(&format!("{shown} is a backup; recount serve --data starts on it")))?;
         }
         if self.verify {
-            return verify::offline(&path, &[], common.json);
+            return verify::offline(&path, &[], invocation.json);
         }
         note("recount verify --data checks it");
         Ok(())

@@ -23,8 +23,8 @@ use self::folder::FolderOptions;
 use self::open::{Opened, open};
 use self::talk::{Consent, Talk};
 use self::typed::Typed;
-use super::Common;
 use super::credential::token;
+use super::invocation::{self, Invocation};
 use super::run::{Action, Reached, Unfinished, View};
 use crate::exit::Failure;
 use crate::output::note;
@@ -32,6 +32,7 @@ use crate::output::note;
 /// Where our servers have the protocol.
 const USUAL_PATH: &str = "/aap";
 
+/// Chat with an agent over AAP, the agent application protocol
 #[derive(Args)]
 pub(super) struct Chat {
     /// Where a server has the protocol, such as http://127.0.0.1:8765/aap; without it, /aap at --url
@@ -90,17 +91,14 @@ struct Place {
 }
 
 impl Chat {
-    /// `url_is_named`: somebody said which server. `token_is_typed`: the token was said for this very call, not in the
-    /// environment for the usual server.
-    pub(super) async fn run(
-        self,
-        common: Common,
-        url_is_named: bool,
-        token_is_typed: bool,
-    ) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on_threads(self.chat(invocation))
+    }
+
+    async fn chat(self, invocation: Invocation) -> Result<(), Failure> {
         let images = self.image.iter().map(|path| image::block(path)).collect::<Result<Vec<_>, _>>()?;
-        let view = View { json: common.json, plain: common.plain };
-        let place = self.place(&common, url_is_named, token_is_typed).await?;
+        let view = View { json: invocation.json, plain: invocation.plain };
+        let place = self.place(&invocation).await?;
         let done = match self.settle_unfinished(&place, view).await {
             Ok(()) => self.talk(&place, images, view).await,
             Err(failure) => Err(failure),
@@ -112,15 +110,11 @@ impl Chat {
     }
 
     /// The server that is named, or the one that answers at the usual address, or this program.
-    async fn place(
-        &self,
-        common: &Common,
-        url_is_named: bool,
-        token_is_typed: bool,
-    ) -> Result<Place, Failure> {
-        let usual = format!("{}{USUAL_PATH}", common.url.trim_end_matches('/'));
+    async fn place(&self, invocation: &Invocation) -> Result<Place, Failure> {
+        let usual = format!("{}{USUAL_PATH}", invocation.url.trim_end_matches('/'));
         let base = self.base.clone().unwrap_or(usual);
-        let token = token(common, &base, self.token_file.as_deref(), token_is_typed)?;
+        let token = token(invocation, &base, self.token_file.as_deref())?;
+        let url_is_named = invocation.names_server();
         let is_there = self.base.is_some()
             || url_is_named
             || !matches!(
@@ -133,7 +127,7 @@ impl Chat {
             let address = server.as_ref().filter(|_| !is_usual).map(|url| format!(" --url {url}"));
             return Ok(Place { base, token, inside: None, server, address: address.unwrap_or_default() });
         }
-        let (reached, left) = Reached::new(common, false, self.folder.for_inside()?).await?;
+        let (reached, left) = Reached::new(invocation, false, self.folder.for_inside()?).await?;
         let server = reached.client.base_url().to_owned();
         let base = format!("{}{USUAL_PATH}", server.trim_end_matches('/'));
         // Its address ends with it.

@@ -3,9 +3,10 @@
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
-use super::CommandLine;
+use super::{CommandLine, Invocation};
 use crate::exit::Failure;
 
+/// Print a shell completion script
 #[derive(Args)]
 pub(super) struct Completion {
     /// The shell that is to complete
@@ -13,7 +14,7 @@ pub(super) struct Completion {
 }
 
 impl Completion {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, _: Invocation) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut CommandLine::command(), "recount", &mut script);
         Ok(std::io::Write::write_all(&mut std::io::stdout().lock(), &script)?)

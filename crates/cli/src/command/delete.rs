@@ -2,10 +2,11 @@
 
 use clap::Args;
 
-use super::Asking;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::render::{clean, list};
 
+/// Delete a task and erase its runs
 #[derive(Args)]
 pub(super) struct Delete {
     /// The task's id
@@ -16,7 +17,11 @@ pub(super) struct Delete {
 }
 
 impl Delete {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         if !self.yes {
             let task = asking.client.get_task(&self.task).await?;
             let runs = list::count_of_runs(task.runs);

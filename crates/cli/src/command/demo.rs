@@ -11,11 +11,13 @@ use clap::Args;
 use recount_client::request::CreateTask;
 use recount_server::Options;
 
+use super::invocation::{self, Invocation};
 use super::run::{Following, Reached, Unattended, View};
 use crate::exit::Failure;
 use crate::limits;
 use crate::output::note;
 
+/// Play a demo run, without a key or a network
 #[derive(Args)]
 pub(super) struct Demo {
     /// Keep the account in this data folder instead of a temporary one
@@ -37,7 +39,11 @@ const PROJECT: &[(&str, &str)] = &[
 const BUDGET_MICROS_USD: u64 = 100_000;
 
 impl Demo {
-    pub(super) async fn run(self, view: View) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on_threads(self.play(View { json: invocation.json, plain: invocation.plain }))
+    }
+
+    async fn play(self, view: View) -> Result<(), Failure> {
         let folder = Folder::make()?;
         let data = self.data.unwrap_or_else(|| folder.0.join("data"));
         let project = folder.project()?;

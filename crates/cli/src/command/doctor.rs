@@ -7,11 +7,12 @@ use recount_client::ClientError;
 use recount_client::admin::{Check, Status};
 use recount_server::doctor;
 
-use super::Common;
+use super::invocation::{self, Invocation};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Check the server and its store, and say what to do
 #[derive(Args)]
 pub(super) struct Doctor {
     /// Look at this data folder, while no server uses it
@@ -23,10 +24,14 @@ pub(super) struct Doctor {
 }
 
 impl Doctor {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on(self.check(invocation))
+    }
+
+    async fn check(self, invocation: Invocation) -> Result<(), Failure> {
         let checks = match &self.data {
             Some(data) => doctor::offline(data, self.full),
-            None => match common.client()?.check_up(self.full).await {
+            None => match invocation.client()?.check_up(self.full).await {
                 Ok(checkup) => checkup.checks,
                 Err(why @ ClientError::Unreachable { .. }) => {
                     // Then the folder that a server would take says more than nothing.
@@ -48,7 +53,7 @@ impl Doctor {
         };
         let mut out = Output::new();
         for check in &checks {
-            tell(&mut out, common.json, check)?;
+            tell(&mut out, invocation.json, check)?;
         }
         let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
         match problems {

@@ -9,7 +9,7 @@ use recount_client::export::{End, Header};
 use recount_server::export::Sum;
 use serde_json::json;
 
-use super::Common;
+use super::invocation::{self, Invocation};
 use super::partial::Partial;
 use crate::exit::Failure;
 use crate::limits;
@@ -17,6 +17,7 @@ use crate::output::{Output, note};
 use crate::place::{Place, Runs};
 use crate::render::clean;
 
+/// Export whole runs to a file
 #[derive(Args)]
 pub(super) struct Export {
     /// The runs' ids
@@ -34,10 +35,14 @@ pub(super) struct Export {
 }
 
 impl Export {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on(self.export(invocation))
+    }
+
+    async fn export(self, invocation: Invocation) -> Result<(), Failure> {
         let place = match &self.data {
             Some(data) => Place::open(data)?,
-            None => Place::server(common.client()?),
+            None => Place::server(invocation.client()?),
         };
         let (all, named) = (self.all, self.runs);
         let Runs { ids, erased, damaged_rows } = match all {
@@ -77,7 +82,7 @@ impl Export {
             }
             let mut out = Output::new();
             for header in &told {
-                tell(&mut out, common.json, header)?;
+                tell(&mut out, invocation.json, header)?;
             }
         }
         let runs = if told.len() == 1 { "1 run".to_owned() } else { format!("{} runs", told.len()) };

@@ -5,10 +5,12 @@ use recount_client::request::ExtendPrompt;
 use recount_client::{Client, ClientError};
 use recount_server::amounts;
 
-use super::Asking;
+use super::Invocation;
+use super::invocation::Asking;
 use crate::exit::Failure;
 use crate::render::clean;
 
+/// Move the deadline of an approval, question or handoff
 #[derive(Args)]
 pub(super) struct Extend {
     /// The id of the approval, question or handoff
@@ -32,13 +34,16 @@ struct Extended {
 }
 
 impl Extend {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
-        let extended = extend(&asking.client, &self.prompt, ExtendPrompt { seconds: self.time }).await?;
-        if asking.json {
-            return asking.out.value(&extended.json);
-        }
-        let until = extended.expires_at.as_deref().unwrap_or("an unknown time");
-        asking.out.line(&clean::line(&format!("{} has time until {until}", extended.id)))
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(async |mut asking: Asking| {
+            let request = ExtendPrompt { seconds: self.time };
+            let extended = extend(&asking.client, &self.prompt, request).await?;
+            if asking.json {
+                return asking.out.value(&extended.json);
+            }
+            let until = extended.expires_at.as_deref().unwrap_or("an unknown time");
+            asking.out.line(&clean::line(&format!("{} has time until {until}", extended.id)))
+        })
     }
 }
 

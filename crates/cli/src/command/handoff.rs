@@ -6,10 +6,12 @@ use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::reply;
 use recount_client::request::{AcknowledgeHandoff, RejectHandoff};
 
-use super::{Asking, gather};
+use super::gather;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::render::{clean, list};
 
+/// List the handoffs of runs, and accept or decline one
 #[derive(Args)]
 pub(super) struct Handoff {
     #[command(subcommand)]
@@ -51,7 +53,11 @@ enum Verb {
 }
 
 impl Handoff {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         let answered = match self.verb {
             Verb::Ls { all, limit } => {

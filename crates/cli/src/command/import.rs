@@ -11,12 +11,13 @@ use recount_client::export::{End, RUN_BYTES_MAX};
 use serde_json::json;
 
 use self::blocks::{Block, Blocks};
-use super::Common;
+use super::invocation::{self, Invocation};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::place::{Outcome, Place};
 use crate::render::clean;
 
+/// Import the runs of an export
 #[derive(Args)]
 pub(super) struct Import {
     /// The file that export wrote; - is standard input
@@ -27,11 +28,15 @@ pub(super) struct Import {
 }
 
 impl Import {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on(self.import(invocation))
+    }
+
+    async fn import(self, invocation: Invocation) -> Result<(), Failure> {
         let input = open(&self.file)?;
         let place = match &self.data {
             Some(data) => Place::open_or_make(data)?,
-            None => Place::server(common.client()?),
+            None => Place::server(invocation.client()?),
         };
         let mut blocks = Blocks::new(input, RUN_BYTES_MAX);
         let (mut tally, mut export) = (Tally::default(), Section::default());
@@ -41,7 +46,7 @@ impl Import {
         {
             if let Some(end) = block.end() {
                 if let Err(outcome) = std::mem::take(&mut export).compare(end) {
-                    tally.tell(&mut out, common.json, &block.name(), &outcome)?;
+                    tally.tell(&mut out, invocation.json, &block.name(), &outcome)?;
                 }
                 continue;
             }
@@ -56,7 +61,7 @@ impl Import {
                 },
                 Block { lines, .. } => place.import(lines).await?,
             };
-            tally.tell(&mut out, common.json, &name, &outcome)?;
+            tally.tell(&mut out, invocation.json, &name, &outcome)?;
         }
         place.close().await?;
         if export != Section::default() {

@@ -8,11 +8,12 @@ use recount_client::reply::Page;
 use recount_client::{ClientError, Listing};
 use serde::Serialize;
 
-use super::Asking;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::output::note;
 use crate::render::{clean, list};
 
+/// List runs or tasks, newest first
 #[derive(Args)]
 pub(super) struct Ls {
     /// List tasks
@@ -39,7 +40,11 @@ pub(super) struct Ls {
 }
 
 impl Ls {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         let wanted = Listing {
             status: self.status,

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _};
 
-use super::CommandLine;
+use super::{CommandLine, Invocation};
 use crate::exit::Failure;
 
+/// Write the manual pages
 #[derive(Args)]
 pub(super) struct Man {
     /// The folder to write them to; it is made where it is missing
@@ -15,7 +16,7 @@ pub(super) struct Man {
 }
 
 impl Man {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, _: Invocation) -> Result<(), Failure> {
         let failed = |why: std::io::Error| {
             Failure::Own(format!("manual pages cannot be written to {}: {why}", self.out.display()))
         };

@@ -18,10 +18,12 @@ use serde_json::{Map, Value};
 
 use self::stage::Stage;
 use self::voice::Voice;
-use super::Common;
+use super::Invocation;
+use super::invocation::block_on_threads;
 use crate::exit::Failure;
 use crate::output::note;
 
+/// Speak what runs do, and answer prompts by keyboard
 #[derive(Args)]
 #[command(after_help = KEYS)]
 pub(super) struct Narrate {
@@ -66,14 +68,18 @@ Keys at a terminal:
   +, -      more or less detail         ?, q   help; quit";
 
 impl Narrate {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        block_on_threads(self.narrate(invocation))
+    }
+
+    async fn narrate(self, invocation: Invocation) -> Result<(), Failure> {
         let level = self.level();
-        let dial = self.dial(&common, level)?;
+        let dial = self.dial(&invocation, level)?;
         let world = World::real();
-        let voice = self.voice(common.json).await;
+        let voice = self.voice(invocation.json).await;
         let (mut listener, ends) = EventListener::new(&world, dial);
         let narrator = Narrator::new(level, self.all);
-        let mut stage = Stage::new(world, narrator, voice, ends, common.client()?, !self.all)?;
+        let mut stage = Stage::new(world, narrator, voice, ends, invocation.client()?, !self.all)?;
         let outcome = tokio::select! {
             biased;
             outcome = stage.run() => outcome,
@@ -95,8 +101,8 @@ impl Narrate {
         }
     }
 
-    fn dial(&self, common: &Common, level: SpeechLevel) -> Result<Dial, Failure> {
-        let base = common.url.trim_end_matches('/');
+    fn dial(&self, invocation: &Invocation, level: SpeechLevel) -> Result<Dial, Failure> {
+        let base = invocation.url.trim_end_matches('/');
         let base = base.strip_suffix(SURFACE).unwrap_or(base);
         let target = Target::Http { base: format!("{base}{SURFACE}"), surface: Surface::Versioned };
         let capabilities = Capabilities {
@@ -118,7 +124,7 @@ impl Narrate {
         }
         let request = serde_json::to_string(&request).map_err(|why| Failure::Own(why.to_string()))?;
         Ok(Dial {
-            token: common.token.clone().filter(|token| !token.is_empty()),
+            token: invocation.token.clone().filter(|token| !token.is_empty()),
             request: Some(request),
             ..Dial::to(target)
         })

@@ -7,10 +7,12 @@ use recount_client::reply::Allowance;
 use recount_client::request::AllowanceScope;
 
 use super::approve::scope;
-use super::{Asking, gather};
+use super::gather;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::render::clean;
 
+/// List and revoke allowances: calls that need no further approval
 #[derive(Args)]
 pub(super) struct Policy {
     #[command(subcommand)]
@@ -43,7 +45,11 @@ enum Verb {
 }
 
 impl Policy {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
             Verb::Ls { scope, run, session, limit } => {

@@ -4,11 +4,12 @@ use clap::Args;
 use recount_client::{reply, request};
 use recount_server::amounts;
 
-use super::Asking;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::output::note;
 use crate::render::clean;
 
+/// Remove the oldest events of ended runs
 #[derive(Args)]
 #[group(id = "prune_subject", required = true, multiple = true)]
 pub(super) struct Prune {
@@ -38,7 +39,11 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 impl Prune {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let Some(run) = self.run else {
             let policy = request::Prune {
                 max_age_seconds: self.max_age,

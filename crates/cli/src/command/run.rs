@@ -20,12 +20,14 @@ pub(super) use self::follow::{Following, Unattended, View};
 pub(super) use self::order::folder;
 pub(super) use self::reach::Reached;
 pub(super) use self::unfinished::{Action, Unfinished};
-use super::{Common, apply};
+use super::apply;
+use super::invocation::{self, Invocation};
 use crate::exit::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Start a run and follow it
 #[derive(Args)]
 pub(super) struct Run {
     /// What is to be done, in words; for kind shell a command line or a program and its arguments, for git what
@@ -113,13 +115,16 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// `url_is_named`: somebody said which server.
-    pub(super) async fn run(self, common: Common, url_is_named: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on_threads(self.start(invocation))
+    }
+
+    async fn start(self, invocation: Invocation) -> Result<(), Failure> {
         let action = Action::parse(&self.unfinished);
         // What cannot be is said before a server is started for it.
         let only_unfinished = self.words.is_empty() && self.resume.is_none() && action != Action::Ask;
         let order = match self.resume.is_none() && !only_unfinished {
-            true => Some(self.order(&common.url)?),
+            true => Some(self.order(&invocation.url)?),
             false => None,
         };
         let attached = self.attach.iter().map(|path| attached(path)).collect::<Result<Vec<_>, _>>()?;
@@ -130,8 +135,9 @@ impl Run {
                  --workspace DIR names a folder there",
             );
         }
-        let view = View { json: common.json, plain: common.plain };
-        let (reached, left) = Reached::new(&common, url_is_named || self.detach, folder).await?;
+        let view = View { json: invocation.json, plain: invocation.plain };
+        let (reached, left) =
+            Reached::new(&invocation, invocation.names_server() || self.detach, folder).await?;
         let unfinished = Unfinished { left, action, view, even_from_a_pipe: self.answers_from_stdin };
         let done = match unfinished.resolve(&reached).await {
             Ok(done) if only_unfinished => done.unwrap_or_else(|| {

@@ -6,11 +6,12 @@ use clap::Args;
 use recount_server::salvage::{Outcome, RunReport, SalvageReport, StoreReport, salvage};
 use serde_json::json;
 
-use super::Common;
+use super::Invocation;
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Recover what can be read of a damaged data folder
 #[derive(Args)]
 pub(super) struct Salvage {
     /// The damaged data folder, while no server uses it; it is not changed
@@ -22,11 +23,11 @@ pub(super) struct Salvage {
 }
 
 impl Salvage {
-    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let report = salvage(&self.data, &self.to)?;
         let mut out = Output::new();
         for store in &report.stores {
-            if common.json {
+            if invocation.json {
                 store.runs.iter().try_for_each(|run| out.value(&run_as_json(&store.tenant, run)))?;
                 out.value(&store_as_json(store))?;
             } else {

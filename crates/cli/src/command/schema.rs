@@ -4,9 +4,11 @@ use clap::Args;
 use recount_server::contract::{self, Schema as Entry};
 use serde_json::json;
 
+use super::Invocation;
 use crate::exit::Failure;
 use crate::output::Output;
 
+/// Print the JSON Schema of an event type, or list the types
 #[derive(Args)]
 pub(super) struct Schema {
     /// An event type such as run.queued, whose data is described; envelope, for what is around it; or openapi, for
@@ -15,7 +17,8 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let json = invocation.json;
         let mut out = Output::new();
         let Some(name) = self.name else {
             let entries = contract::schemas();

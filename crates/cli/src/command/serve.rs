@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Invocation;
 use crate::exit::Failure;
 
+/// Start the server
 #[derive(Args)]
 pub(super) struct Serve {
     /// Where to listen, such as 127.0.0.1:8765; port 0 takes a free one
@@ -59,8 +61,8 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) fn run(mut self, json: bool) -> Result<(), Failure> {
-        if json {
+    pub(super) fn run(mut self, invocation: Invocation) -> Result<(), Failure> {
+        if invocation.json {
             self.log_format.get_or_insert_with(|| "json".to_owned());
         }
         Ok(recount_server::serve(self.options())?)

@@ -5,10 +5,12 @@ use recount_client::Listing;
 use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::request::CreateSession;
 
-use super::{Asking, gather};
+use super::gather;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::render::{clean, list};
 
+/// Create, list, show and delete sessions
 #[derive(Args)]
 pub(super) struct Session {
     #[command(subcommand)]
@@ -47,7 +49,11 @@ enum Verb {
 }
 
 impl Session {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
             Verb::New { title } => {

@@ -3,10 +3,12 @@
 use clap::Args;
 use recount_client::reply::Gap;
 
-use super::{Asking, apply, tail};
+use super::invocation::{Asking, Invocation};
+use super::{apply, tail};
 use crate::exit::Failure;
 use crate::render::Account;
 
+/// Show a run's events, one a line
 #[derive(Args)]
 pub(super) struct Show {
     /// The run's id
@@ -17,7 +19,11 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let mut account = Account::of_run(self.all);
         let mut after = None;
         loop {

@@ -4,11 +4,13 @@ use clap::Args;
 use recount_client::reply::DamagedRange;
 use recount_client::{Filter, Source, Told, Until};
 
-use super::{Asking, Subject};
+use super::Subject;
+use super::invocation::{Asking, Invocation};
 use crate::exit::Failure;
 use crate::output::note;
 use crate::render::Account;
 
+/// Follow events live, of one run or of all
 #[derive(Args)]
 pub(super) struct Tail {
     #[command(flatten)]
@@ -40,7 +42,11 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         if self.subject.audit {
             asking.client = asking.client.audit();
         }

@@ -8,11 +8,12 @@ use recount_client::admin::{AddToken, Token};
 use recount_client::scope::Scope;
 use recount_server::access::Book;
 
-use super::Common;
+use super::invocation::{self, Invocation};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Create, list and revoke tokens
 #[derive(Args)]
 pub(super) struct Tokens {
     /// Use this data folder, while no server does: how the first token is made
@@ -89,16 +90,20 @@ impl Add {
 }
 
 impl Tokens {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on(self.manage(invocation))
+    }
+
+    async fn manage(self, invocation: Invocation) -> Result<(), Failure> {
         let mut out = Output::new();
         match self.data {
             Some(data) => {
                 let book = Book::open(&data)?;
-                let done = in_folder(&book, self.what, common.json, &mut out).await;
+                let done = in_folder(&book, self.what, invocation.json, &mut out).await;
                 book.close().await?;
                 done
             }
-            None => of_server(&common, self.what, &mut out).await,
+            None => of_server(&invocation, self.what, &mut out).await,
         }
     }
 }
@@ -112,14 +117,14 @@ async fn in_folder(book: &Book, what: What, as_json: bool, out: &mut Output) -> 
     }
 }
 
-async fn of_server(common: &Common, what: What, out: &mut Output) -> Result<(), Failure> {
-    let client = common.client()?;
+async fn of_server(invocation: &Invocation, what: What, out: &mut Output) -> Result<(), Failure> {
+    let client = invocation.client()?;
     match what {
-        What::Add(add) => show_added(&client.add_token(&add.request()).await?, common.json, out),
-        What::Ls => list(&client.list_tokens().await?, common.json, out),
+        What::Add(add) => show_added(&client.add_token(&add.request()).await?, invocation.json, out),
+        What::Ls => list(&client.list_tokens().await?, invocation.json, out),
         What::Rm { id } => {
             let gone = client.remove_token(&id).await?;
-            removed(&gone.id, common.json, out)
+            removed(&gone.id, invocation.json, out)
         }
     }
 }

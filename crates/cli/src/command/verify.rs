@@ -14,12 +14,14 @@ use recount_client::{Client, ClientError, Listing};
 use recount_server::verify::{Checker, Noted, VerifyReport};
 use serde_json::json;
 
-use super::{Asking, ls, tail};
+use super::invocation::{Asking, Invocation};
+use super::{ls, tail};
 use crate::exit::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Verify that runs are complete and unaltered
 #[derive(Args)]
 #[group(id = "verify_subject", required = true, multiple = true)]
 pub(super) struct Verify {
@@ -30,7 +32,7 @@ pub(super) struct Verify {
     all: bool,
     /// Read this data folder, while no server uses it; all runs in it
     #[arg(long, value_name = "DIR", conflicts_with = "run")]
-    pub(super) data: Option<PathBuf>,
+    data: Option<PathBuf>,
     /// The run must begin with what this head was noted for; more may have happened since
     #[arg(long, value_name = "HEAD", requires = "run", conflicts_with_all = ["all", "data", "digests"])]
     expect: Option<String>,
@@ -40,7 +42,14 @@ pub(super) struct Verify {
 }
 
 impl Verify {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        match &self.data {
+            Some(data) => offline(data, &noted(self.digests.as_deref())?, invocation.json),
+            None => invocation.ask(|asking| self.ask(asking)),
+        }
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let mut noted = noted(self.digests.as_deref())?;
         if let (Some(run), Some(head)) = (&self.run, &self.expect) {
             let expected = Noted::head(run, head);
@@ -96,11 +105,6 @@ impl Verify {
             tally.tell(&mut asking.out, asking.json, &report)?;
         }
         tally.verdict()
-    }
-
-    /// Checks all runs of a data folder without a server.
-    pub(super) fn offline(&self, data: &Path, json: bool) -> Result<(), Failure> {
-        offline(data, &noted(self.digests.as_deref())?, json)
     }
 }
 

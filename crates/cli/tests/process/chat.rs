@@ -417,7 +417,7 @@ fn a_turn_that_cannot_be_heard_further_is_broken_off() {
         _ => around(request, &agent()),
     });
     let answer = say(&server, &["--message", "x"]);
-    assert!(answer.words.contains("cannot be heard further"), "{answer:?}");
+    assert!(answer.words.contains("cannot be followed further"), "{answer:?}");
     assert!(answer.words.contains("broke off"), "{answer:?}");
     answer.bad(1, "the session s-1 is not there any more");
     // Without ids nothing says where to go on, and it is not tried.

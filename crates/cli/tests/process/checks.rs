@@ -84,8 +84,8 @@ async fn a_head_noted_elsewhere_tells_what_the_store_cannot() {
     std::fs::write(&file, format!("{nobody} 3 {head}\n{touched} 9 {head}\n")).unwrap();
     let found = server.ask(&["verify", "--digests", heads]);
     let expected = format!(
-        "{nobody} wrong: it was noted, but is not there\n\
-         {touched} wrong: 9 events were noted, but only 8 are there\n"
+        "{nobody} wrong: it was noted, but is missing\n\
+         {touched} wrong: 9 events were noted, but only 8 exist\n"
     );
     assert_eq!((found.status, found.data), (1, expected));
     std::fs::write(&file, "run_1 3\n").unwrap();

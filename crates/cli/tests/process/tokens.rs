@@ -77,7 +77,7 @@ fn two_tenants_as_the_page_says() {
     assert!(made.contains(&created), "{made}");
     std::fs::remove_dir_all(copy.join("tenants/acme")).unwrap();
     let gone = verify_noted(&copy);
-    assert!(gone.status == 1 && gone.data.contains("not there"), "{gone:?}");
+    assert!(gone.status == 1 && gone.data.contains("it was noted, but is missing"), "{gone:?}");
     let offline = Answer::of(recount().args(["token", "ls", "--data"]).arg(data.path())).good();
     assert_eq!(offline.lines().count(), 2, "{offline}");
 }

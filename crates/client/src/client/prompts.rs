@@ -1,4 +1,4 @@
-//! What is asked of people, and their answers: permissions, questions, handoffs.
+//! Prompts and their answers: approvals, questions, handoffs.
 
 use recount_api::query;
 use recount_api::reply::{Allowance, Approval, Clarification, Handoff, Page};
@@ -65,7 +65,7 @@ impl Client {
         self.list(self.at(&["handoffs"]), listing).await
     }
 
-    /// One handoff, with what was packed for who takes over.
+    /// One handoff, with its context for the takeover.
     pub async fn get_handoff(&self, handoff: &str) -> Result<Handoff, ClientError> {
         self.get_one(self.at(&["handoffs", handoff])).await
     }
@@ -79,7 +79,7 @@ impl Client {
         self.post(self.at(&["handoffs", handoff, "acknowledge"]), request).await
     }
 
-    /// Says that nobody will take over.
+    /// Declines a handoff.
     pub async fn reject_handoff(
         &self,
         handoff: &str,

@@ -1,4 +1,4 @@
-//! `approval.*`: permission asked for and given, refused or missed.
+//! `approval.*`: permission requested, granted, denied or timed out.
 
 use crate::ForeignId;
 use crate::family::tool::RiskLevel;
@@ -91,7 +91,7 @@ payload! {
 }
 
 impl Requested {
-    /// Whether a mistake here cannot be mended: then only a person may say yes.
+    /// Whether a mistake here cannot be undone: then only a person may approve.
     pub fn is_grave(&self) -> bool {
         self.irreversible == Some(true)
             || self.reversibility == Some(Reversibility::Irreversible)

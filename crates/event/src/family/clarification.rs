@@ -1,4 +1,4 @@
-//! `clarification.*`: a question to a person, and what came of it.
+//! `clarification.*`: a question to a person, and its answer.
 
 use crate::family::{payload, words};
 use crate::{ForeignId, Json};

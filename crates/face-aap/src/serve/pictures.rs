@@ -1,4 +1,4 @@
-//! Pictures that the server keeps, as the addresses that clients know: those that they sent come back as they were.
+//! Stored pictures, as the addresses that clients know: uploaded ones are returned unchanged.
 
 use recount_engine::{ArtifactRow, Engine, Error};
 use recount_event::{Code, SessionId};
@@ -7,7 +7,7 @@ use crate::accept::data_url;
 use crate::limits;
 use crate::project::{ImageRef, Pictures};
 
-/// Those of a session, within the bound of one reply. What is not there any more is left out.
+/// The pictures of a session, within the limit of one reply. Missing ones are left out.
 pub(super) async fn of(
     engine: &Engine,
     session: SessionId,
@@ -21,7 +21,7 @@ pub(super) async fn of(
         }
         let session = session.to_string();
         let rows = engine.read().artifacts_called(&artifact_id).await?;
-        // What was sent in belongs to no run before the run that asked for it has begun to work.
+        // An upload belongs to no run until the run that uses it has started.
         let is_ours =
             |row: &&ArtifactRow| row.run_id.is_empty() || row.session_id.as_deref() == Some(session.as_str());
         let Some(row) = rows.iter().find(is_ours) else { continue };

@@ -129,7 +129,7 @@ fn in_mode(events: &[Event], segment: Segment, mode: Mode, wanted: Wanted, sessi
         let again = rest(frames(events, mode, segment.opening), last);
         assert!(bytes(&again) == bytes(&all[at + 1..]), "cut behind {last}, the rest is told differently");
     }
-    // Whoever begins to read at the opening is told the same as whoever has read all that was before.
+    // Projecting from the opening gives the same frames as projecting everything before.
     let mut projector = Projector::new(mode, segment.opening);
     let from_opening = events.iter().filter(|event| event.sequence >= segment.opening);
     assert_eq!(from_opening.flat_map(|event| projector.event(event)).collect::<Vec<_>>(), all);

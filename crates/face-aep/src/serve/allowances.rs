@@ -1,4 +1,4 @@
-//! What is always allowed: list it, take it back. It is given with the answer to an approval, in `prompts`.
+//! Allowances: list and revoke. They are granted with the answer to an approval, in `prompts`.
 
 use ::http::StatusCode;
 use axum::extract::RawQuery;

@@ -1,7 +1,7 @@
-//! Artifacts: send in, list, show, give their bytes.
+//! Artifacts: upload, list, show, download.
 //!
-//! Bytes are whatever an agent or a person had, pages and scripts included. They are given out under their own type,
-//! so that an image can be looked at, and under headers that let no browser run anything of it.
+//! The bytes are untrusted, pages and scripts included. They are served under their own type,
+//! so that an image can be viewed, and with headers that let no browser run any of it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,16 +23,16 @@ use super::Face;
 use super::http::{Answer, BodyType, Ids, Query, body_of_type, created, json, page};
 use super::tag::is_held;
 use crate::error::Refusal;
-use crate::places::Place;
+use crate::face_state::Permit;
 use crate::{accept, limits, project};
 
-/// Nothing of it runs, nothing of it is loaded, whatever it says it is.
+/// Nothing of it runs and nothing is loaded, whatever its media type.
 const SANDBOX: &str =
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
 
 const ANY: BodyType = BodyType {
     is: |mime| mime.len() <= limits::MIME_BYTES_MAX,
-    otherwise: "the head does not say what the bytes are; send content-type, such as image/png, with 255 characters at most",
+    otherwise: "the content-type header is missing or too long; send one, such as image/png, with at most 255 characters",
     too_large: "send a smaller file",
 };
 
@@ -62,14 +62,14 @@ fn mime_of(request: &HttpRequest<Body>) -> Result<String, Refusal> {
         .ok_or_else(|| Refusal::new(Code::MediaTypeUnsupported, ANY.otherwise))
 }
 
-/// Whoever handles bytes, by how many.
-fn place(face: &Face, bytes: Option<u64>) -> Result<Place, Refusal> {
+/// A permit to transfer so many bytes.
+fn place(face: &Face, bytes: Option<u64>) -> Result<Permit, Refusal> {
     let most = limits::UPLOAD_BODY_BYTES_MAX as u64;
     let bytes = bytes.unwrap_or(most).min(most);
     let pieces = usize::try_from(bytes).unwrap_or(usize::MAX) / limits::ARTIFACT_PIECE_BYTES + 1;
-    face.places.artifacts.try_take(&face.engine.instance(), pieces).ok_or_else(|| {
+    face.face_state.artifacts.try_take(&face.engine.instance(), pieces).ok_or_else(|| {
         let at_once = limits::ARTIFACT_BYTES_AT_ONCE;
-        let detail = format!("{at_once} bytes of artifacts are on their way already; try again shortly");
+        let detail = format!("{at_once} bytes of artifacts are being transferred already; try again shortly");
         Refusal { retry_after: Some(limits::TRY_AGAIN), ..Refusal::new(Code::StoreBusy, detail) }
     })
 }
@@ -77,7 +77,7 @@ fn place(face: &Face, bytes: Option<u64>) -> Result<Place, Refusal> {
 /// Bytes on their way out, piece by piece, so that their place is free when the last has gone.
 struct Leaving {
     bytes: Bytes,
-    _place: Place,
+    _place: Permit,
 }
 
 impl http_body::Body for Leaving {
@@ -108,7 +108,7 @@ pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> Answe
         None => None,
     };
     let task = query.get(query::TASK_ID).map(|task| face.task_id(task)).transpose()?;
-    // Of what is not there any more nothing is said to be empty.
+    // A missing run is 404, not an empty list.
     if let Some(run) = run
         && face.engine.catalogue().run(run).await?.is_none()
     {
@@ -155,8 +155,8 @@ pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Re
             return Ok(row);
         }
     }
-    // Of what went with a run only those hear who could see the run, and of an erased one that is nobody who is
-    // narrowed.
+    // An artifact deleted with its run is reported only to clients that could see the run; narrowed tokens cannot see an
+    // erased one.
     match face.engine.read().run_of_gone_artifact(id).await? {
         Some(run) if !face.sees_run(run).await? => Err(accept::no_artifact(id.as_str())),
         Some(_) => Err(face.engine.read().missing_artifact(id).await.into()),
@@ -169,7 +169,7 @@ pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
     let row = found(&face, &id).await?;
     let is_small = row.size_bytes.is_some_and(|size| size <= limits::DIFF_INLINE_BYTES_MAX);
     let diff = match row.kind == "patch" && is_small {
-        // Those that are not here are told by asking for them.
+        // A read of its bytes reports a missing blob.
         true => match face.engine.read().artifact_bytes(&row).await {
             Ok(bytes) => String::from_utf8(bytes.to_vec()).ok(),
             Err(error) if matches!(error.code(), Code::ArtifactBytesLost | Code::ArtifactBytesMissing) => {
@@ -196,7 +196,7 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     given.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     given.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     given.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // It never changes, but who may read it may.
+    // It never changes, but the right to read it may.
     given.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     given.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     given.insert(header::CONTENT_DISPOSITION, disposition(&row, mime));
@@ -236,7 +236,7 @@ fn part(bytes: &Bytes, first: u64, last: u64) -> Bytes {
     bytes.slice(place(first)..place(last.saturating_add(1)))
 }
 
-/// Pictures may be shown where they are asked for; whatever else a browser could take for a page is saved.
+/// Images may be shown inline; anything else that a browser could render is downloaded.
 fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
     let is_picture = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"].contains(&mime);
     let is_plain = mime.starts_with("text/plain") || mime.starts_with("text/x-diff");
@@ -261,7 +261,7 @@ fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
 }
 
 impl Face {
-    /// What belongs to no run yet belongs to who sent it; who is narrowed sees nothing of others.
+    /// An upload without a run belongs to its uploader; a narrowed token sees no others.
     async fn sees_upload(&self, id: &ForeignId) -> Result<bool, Refusal> {
         if self.caller.narrowing.is_none() {
             return Ok(true);

@@ -1,7 +1,7 @@
-//! Who asks a handler, and what of the house is theirs.
+//! The client of a request, and the engine and runs it may use.
 //!
-//! Who comes in is decided before the routes; what was decided travels with the request as a [`Visitor`]. A
-//! request without one gets nowhere.
+//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A
+//! request without one is refused.
 
 use std::fmt::Debug;
 
@@ -16,15 +16,15 @@ use recount_event::{Code, RunId, SessionId, TaskId};
 use super::Face;
 use crate::accept;
 use crate::error::Refusal;
-use crate::places::Places;
+use crate::face_state::FaceState;
 
-impl FromRequestParts<Places> for Face {
+impl FromRequestParts<FaceState> for Face {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, places: &Places) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, face_state: &FaceState) -> Result<Self, Refusal> {
         match parts.extensions.get::<Visitor>() {
             Some(Visitor { engine, caller }) => {
-                Ok(Face { engine: engine.clone(), caller: caller.clone(), places: places.clone() })
+                Ok(Face { engine: engine.clone(), caller: caller.clone(), face_state: face_state.clone() })
             }
             None => Err(nobody()),
         }
@@ -32,10 +32,10 @@ impl FromRequestParts<Places> for Face {
 }
 
 fn nobody() -> Refusal {
-    Refusal::new(Code::TokenMissing, "nothing says who asks; send authorization: Bearer and a token")
+    Refusal::new(Code::TokenMissing, "the request has no token; send authorization: Bearer and a token")
 }
 
-/// Stands before each route: only who has one of its scopes comes through.
+/// A layer on each route: passes only clients with one of its scopes.
 pub(super) async fn allow<Name: Debug>(
     State(route): State<Route<Name>>,
     request: Request,
@@ -126,7 +126,7 @@ impl Face {
             Some(task) => Err(Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))),
             None => Err(Refusal::new(
                 Code::ScopeMissing,
-                "the token is narrowed to some tasks or sessions, and this would lie outside; name one of them",
+                "the token is narrowed to some tasks or sessions, which do not include this; name one of them",
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! What is asked of people: permissions, questions, handoffs. List, show, answer.
+//! Prompts: approvals, questions, handoffs. List, show, answer.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -15,7 +15,7 @@ use recount_run::{Command, PromptKind};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, json, page, written};
-use super::once::Again;
+use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -80,7 +80,7 @@ pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> Answer {
 }
 
 pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
     let row = approval_row(&face, &approval_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -116,7 +116,7 @@ async fn extension(
 }
 
 pub(super) async fn extend_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
     let row = approval_row(&face, &approval_id).await?;
     let command = extension(&face, PromptKind::Approval, &approval_id, request).await?;
@@ -137,7 +137,7 @@ pub(super) fn reaches(face: &Face, session: Option<&str>, scope: AllowanceScope)
     }
 }
 
-/// Refuses to allow something where the caller may do nothing: whose token is narrowed, allows no more than that.
+/// Refuses an allowance beyond the caller's own reach: a narrowed token cannot allow more than it covers.
 async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(), Refusal> {
     let row = face.engine.catalogue().run(run).await?;
     if reaches(face, row.and_then(|row| row.session_id).as_deref(), scope) {
@@ -186,7 +186,7 @@ pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> Answe
 }
 
 pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
     let row = clarification_row(&face, &clarification_id).await?;
     let bytes = body_bytes(request, limits::ANSWER_BODY_BYTES_MAX).await?;
@@ -209,7 +209,7 @@ pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, reque
 }
 
 pub(super) async fn extend_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
     let row = clarification_row(&face, &clarification_id).await?;
     let command = extension(&face, PromptKind::Clarification, &clarification_id, request).await?;
@@ -252,8 +252,8 @@ async fn shown_handoff(face: &Face, id: &ForeignId) -> Answer {
     Ok(json(StatusCode::OK, &one_handoff(row, packed)))
 }
 
-/// What is said to a handoff, and the handoff as it is then.
-async fn settle_handoff(face: &Face, id: &ForeignId, again: Again, command: Command) -> Answer {
+/// Answers a handoff, and returns it with the answer.
+async fn settle_handoff(face: &Face, id: &ForeignId, again: IdempotentRequest, command: Command) -> Answer {
     let row = handoff_row(face, id).await?;
     let (run, packed) = (accept::run_id(&row.run_id)?, face.engine.read().packed_for(&row).await?);
     let settled = id.clone();
@@ -271,7 +271,7 @@ pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> Answer {
 }
 
 pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -283,7 +283,7 @@ pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, reques
 }
 
 pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -295,7 +295,7 @@ pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Re
 }
 
 pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let command = extension(&face, PromptKind::Handoff, &handoff_id, request).await?;

@@ -9,12 +9,12 @@ use recount_event::SessionId;
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
-use super::once::Again;
+use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 pub(super) async fn create_session(face: Face, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
         let session = accept::session_id(made)?;
         return match face.engine.catalogue().session(session).await? {

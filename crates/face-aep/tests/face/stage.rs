@@ -9,7 +9,7 @@ use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use recount_engine::Visitor;
 use recount_engine::{Caller, Engine};
-use recount_face_aep::{Places, SseFraming};
+use recount_face_aep::{FaceState, SseFraming};
 use recount_log::MemoryStore;
 use recount_world::World;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn set(places: Places) -> Stage {
+    pub(crate) async fn set(places: FaceState) -> Stage {
         Stage::of(|| recount_face_aep::router(places)).await
     }
 

@@ -1,4 +1,4 @@
-//! What people were asked, and what they said.
+//! Audits prompts and their answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ type Name = (WaitKind, ForeignId);
 #[derive(Default)]
 struct AuditedPrompt {
     call: Option<ForeignId>,
-    /// An approval that is given when nobody says otherwise in time.
+    /// Without an answer in time, the approval is granted.
     approves_itself: bool,
-    /// The answer to a question when none comes.
+    /// The default answer to a question.
     default_response: Option<Json>,
     /// In milliseconds since 1970.
     deadline: Option<u64>,
@@ -71,7 +71,7 @@ impl People {
         Ok(())
     }
 
-    /// What was asked.
+    /// Finds a prompt.
     fn find(&self, name: &Name, call: Option<&ForeignId>) -> Result<&AuditedPrompt, Broken> {
         let (kind, id) = name;
         let Some(asked) = self.pending.get(name) else {
@@ -246,7 +246,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Strikes a prompt off the list and tells its call.
+    /// Removes a prompt from the list and passes its outcome to its call.
     fn has_outcome(&mut self, name: Name, approved: Option<bool>) {
         let call = self.people.pending.remove(&name).and_then(|asked| asked.call);
         self.people.answered.insert(name);

@@ -45,7 +45,7 @@ pub(super) fn extend(
         return Err(refused(format!("{name} has time until {deadline_ms} ms, the end of the calendar")));
     }
     let (tool_call_id, expires_at) = (prompt.tool_call_id().cloned(), time::format_ms(later_ms));
-    batch.say(match kind {
+    batch.emit(match kind {
         PromptKind::Approval => {
             let mut extended = approval::Extended::new(id, expires_at, seconds, by);
             extended.tool_call_id = tool_call_id;

@@ -1,4 +1,4 @@
-//! Each command in the states that matter, told by what it makes happen.
+//! Each command in the states that matter, described by the events it causes.
 
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, Event, Payload, Stamp, codec};
@@ -645,7 +645,7 @@ fn a_takeover_tells_what_was_interrupted() {
     assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"client_tool","id":"d"}]}"#);
     assert_eq!(
         story.last("tool.failed"),
-        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call had begun, and whether it took effect is not known; repeating it may do it twice","code":"interrupted"}"#
+        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call had started, and whether it took effect is not known; repeating it may do it twice","code":"interrupted"}"#
     );
     assert!(story.last("turn.failed").contains(r#""will_retry":true"#));
     assert_eq!(story.last("run.started"), r#"{"worker_id":"w2","lease_until":"2026-05-03T10:24:45.000Z"}"#);
@@ -702,7 +702,7 @@ fn what_a_performer_owes() {
 #[test]
 fn a_summary_says_what_lists_say() {
     let mut story = Story::of(
-        "run.queued {'kind':'agent_loop','title':'Mend it','agent':{'name':'fixer'},'prior_run_id':null,\
+        "run.queued {'kind':'agent_loop','title':'Fix it','agent':{'name':'fixer'},'prior_run_id':null,\
          'prior_input_tokens':2}\nrun.started {}\n@turn 0\n@propose c\n\
          turn.completed {'turn_index':0,'stop_reason':'tool_use','input_tokens':3,'cost_micros_usd':7}\n\
          approval.requested {'approval_id':'a','tool_call_id':'c','kind':'tool','summary':'may I',\
@@ -713,7 +713,7 @@ fn a_summary_says_what_lists_say() {
     assert_eq!((summary.totals.input_tokens, summary.totals.cost_micros_usd), (5, 7));
     assert_eq!(
         (summary.title.as_deref(), summary.created_ms, summary.started_ms),
-        (Some("Mend it"), T0, Some(T0 + 1))
+        (Some("Fix it"), T0, Some(T0 + 1))
     );
     assert_eq!(summary.next_deadline_ms, Some(T0 + 5 + 5_000));
     let [prompt] = summary.prompts.as_slice() else { panic!("{:?}", summary.prompts) };

@@ -1,7 +1,7 @@
-//! Makes runs out of numbers: mostly legal, sometimes not.
+//! Makes runs from numbers: mostly legal, sometimes not.
 //!
 //! [`Dice`] are a row of numbers that a test drew; [`command`] turns the next few into a command that makes
-//! some sense in the state at hand. When the numbers are used up, every throw is 0.
+//! some sense in the current state. When the numbers are used up, every throw is 0.
 
 use recount_event::digest::call_digest;
 use recount_event::family::shell::Stream;

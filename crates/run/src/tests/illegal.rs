@@ -1,4 +1,4 @@
-//! One breach of each rule, written down in `testdata/illegal/`, and what is said of it.
+//! One violation of each rule, from `testdata/illegal/`, and the expected message.
 
 use std::fs;
 use std::path::PathBuf;

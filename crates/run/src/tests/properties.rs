@@ -1,4 +1,4 @@
-//! What holds of every run, whatever is asked of it.
+//! Properties of every run, whatever the commands.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A run as it was lived, and the states it went through.
-pub(super) struct Lived {
+pub(super) struct RecordedRun {
     pub(super) events: Vec<Event>,
     /// The number of events, and the state they added up to when they were new.
     states: Vec<(usize, State)>,
@@ -22,16 +22,16 @@ pub(super) struct Lived {
     refusals: BTreeMap<String, u64>,
 }
 
-impl Lived {
+impl RecordedRun {
     pub(super) fn last(&self) -> &State {
         &self.states.last().unwrap().1
     }
 }
 
-pub(super) fn live(numbers: &[u16], own: bool) -> Lived {
+pub(super) fn live(numbers: &[u16], own: bool) -> RecordedRun {
     let mut dice = Dice::new(numbers);
     let mut state = State::blank(run_id(), None, None);
-    let mut lived = Lived {
+    let mut lived = RecordedRun {
         events: Vec::new(),
         states: vec![(0, state.clone())],
         commands: 0,
@@ -98,7 +98,7 @@ fn refused_by_both(so_far: &[Event], state: &State, command: &Command, stamp: St
     };
     let mut events = so_far.to_vec();
     let accepted = decide(state, before, stamp).unwrap();
-    // A waiting run may have gone on where the shorter batch ended, or an ending stands in it.
+    // A waiting run may have gone on where the shorter batch ended, or it has an ending.
     if accepted.len() != index {
         return;
     }
@@ -125,7 +125,7 @@ fn first_refused(events: &[Event]) -> Option<(usize, &'static str)> {
     None
 }
 
-fn legal(lived: &Lived) {
+fn legal(lived: &RecordedRun) {
     if let Some(illegal) = audit(&lived.events) {
         panic!("{illegal} in {:#?}", lived.events);
     }
@@ -138,7 +138,7 @@ fn is_ending(event: &Event) -> bool {
 }
 
 /// Written down, read again and added up, events give the states they gave when they were new.
-fn replays(lived: &Lived) {
+fn replays(lived: &RecordedRun) {
     let mut state = State::blank(run_id(), None, None);
     let mut states = lived.states.iter().peekable();
     let mut compare = |count: usize, state: &State| {
@@ -159,7 +159,7 @@ fn replays(lived: &Lived) {
 }
 
 /// Whatever has happened, the run can be stopped, and then nothing is owed.
-fn can_be_cancelled(lived: &Lived) {
+fn can_be_cancelled(lived: &RecordedRun) {
     let state = lived.last();
     let cancel = Command::Cancel { by: CancelledBy::Shutdown, reason: "down".into() };
     match decide(state, cancel, Stamp { now_ms: T0, entropy: 3 }) {
@@ -277,13 +277,13 @@ fn much_happens_in_the_stories() {
                 *seen.entry("refused after a wait".into()).or_default() += 1;
             }
         }
-        let mut begun = Vec::new();
+        let mut started_turns = Vec::new();
         for event in &lived.events {
             if let Payload::TurnStarted(started) = event.payload() {
-                if begun.contains(&started.turn_index) {
+                if started_turns.contains(&started.turn_index) {
                     *seen.entry("a turn again".into()).or_default() += 1;
                 }
-                begun.push(started.turn_index);
+                started_turns.push(started.turn_index);
             }
         }
         for (rule, count) in lived.refusals {

@@ -22,7 +22,7 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
     ]
 }
 
-fn begun(name: &'static str, request: &str) -> Story {
+fn started_run(name: &'static str, request: &str) -> Story {
     let mut story = Story::of_task(name);
     story.say(
         0,
@@ -41,7 +41,7 @@ const RISK: &str = r#""risk_level":"high","irreversible":true,"args_summary":"rm
 
 /// The run has proposed to delete a folder and waits for a yes.
 fn asks_to_delete(name: &'static str) -> Story {
-    let mut story = begun(name, "Free some space.");
+    let mut story = started_run(name, "Free some space.");
     story.text_block(500, 0, &["The installed packages ", "take most of it."]);
     story.propose(640, "rm", "shell_exec", r#"{"command":"rm -rf node_modules"}"#);
     story.turn_done(646, "tool_use", [703, 77, 3264]);
@@ -117,7 +117,7 @@ fn allowed_always() -> Story {
     const EXITED: &str = r#""kind":"shell","duration_ms":1196,"summary":"exited with status 0","output":"""#;
     const RISK: &str =
         r#""executor":"server","kind":"shell","risk_level":"medium","args_summary":"make test""#;
-    let mut story = begun("allowed-always", "Make the tests pass.");
+    let mut story = started_run("allowed-always", "Make the tests pass.");
     story.propose(640, "once", "shell_exec", r#"{"command":"make test"}"#);
     story.turn_done(646, "tool_use", [703, 77, 3264]);
     story.say(
@@ -178,7 +178,7 @@ fn approval_timed_out() -> Story {
 
 /// An application answers one of two: the run goes on for no longer than it takes to wait again.
 fn partial_answers() -> Story {
-    let mut story = begun("partial-answers", "Free some space, and show it in a colour I like.");
+    let mut story = started_run("partial-answers", "Free some space, and show it in a colour I like.");
     story.propose(500, "rm", "shell_exec", r#"{"command":"rm -rf node_modules"}"#);
     story.propose(560, "pick", "pick_color", r#"{"for":"bar"}"#);
     story.turn_done(566, "tool_use", [703, 91, 3474]);
@@ -212,7 +212,7 @@ fn partial_answers() -> Story {
 
 /// The run has asked which version and waits for an answer.
 fn asks_which(name: &'static str) -> Story {
-    let mut story = begun(name, "Make the budget generic.");
+    let mut story = started_run(name, "Make the budget generic.");
     story.propose(
         500,
         "ask",
@@ -263,9 +263,9 @@ fn clarification_extended() -> Story {
     story
 }
 
-/// The run has given up and waits for somebody to take over.
+/// The run has given up and waits for a takeover.
 fn hands_off(name: &'static str) -> Story {
-    let mut story = begun(name, "Merge the budgets of two customers.");
+    let mut story = started_run(name, "Merge the budgets of two customers.");
     story.text_block(500, 0, &["This is not for me ", "to decide."]);
     story.propose(640, "off", "hand_off", r#"{"reason":"The change touches billing rules that need an owner.","target_kind":"escalation_queue"}"#);
     story.turn_done(646, "tool_use", [703, 61, 3024]);

@@ -139,7 +139,7 @@ pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
     };
     match origins.iter().find(|origin| !is_origin(origin)) {
         Some(other) => {
-            Err(format!("origins such as https://app.example, never * or a path; {other:?} is none"))
+            Err(format!("origins such as https://app.example, never * or a path; {other:?} is not one"))
         }
         None => Ok(origins),
     }

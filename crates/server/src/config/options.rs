@@ -1,8 +1,8 @@
-//! What the command line says to a server. See [`Options`].
+//! The options of the command line of a server. See [`Options`].
 
 use std::path::PathBuf;
 
-/// What was said on the command line, before the environment and the file are looked at.
+/// The options of the command line, before the environment and the file are read.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub bind: Option<String>,

@@ -9,7 +9,7 @@ use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
 use crate::wire::Frame;
 use crate::{import, orders};
 
-/// A task with a run that waits for an approval, an answer and somebody to take over, and a session.
+/// A task with a run that waits for an approval, an answer and a takeover, and a session.
 pub(crate) struct Scene {
     task: String,
     run: String,
@@ -23,7 +23,7 @@ impl Scene {
         Scene::set_by(house, number, None).await
     }
 
-    /// The same, of whoever has the token.
+    /// The same, for a token.
     pub(crate) async fn set_by(house: &House, number: usize, token: Option<&str>) -> Scene {
         let post = async |target: &str, body: &str| {
             let reply = ask_as(house, token, "POST", target, Some(body)).await;

@@ -4,7 +4,6 @@
 pub(super) type Known = (&'static str, &'static [&'static str]);
 
 pub(super) const KNOWN: &[Known] = &[
-    ("crates/agent/src/sandbox", &["crowd", "delegated"]),
     ("crates/cli/src", &["command", "place"]),
     ("crates/cli/src", &["exit", "output"]),
     ("crates/cli/src/command", &["apply", "run"]),

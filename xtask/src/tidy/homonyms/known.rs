@@ -86,7 +86,4 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/engine", "Kept", 4),
     ("crates/engine", "Runs", 2),
     ("crates/engine", "Standing", 2),
-    ("crates/face-aap", "Piece", 2),
-    ("crates/face-aap", "Said", 2),
-    ("crates/face-aap", "Shown", 2),
 ];

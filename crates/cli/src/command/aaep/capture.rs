@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command::credential::{small_file, token};
-use crate::command::{Common, runtime};
+use crate::command::invocation::{self, Invocation};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
@@ -102,24 +102,24 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Capture {
-    pub(super) fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
-        let plan = self.plan(common, token_is_typed)?;
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let plan = self.plan(&invocation)?;
         let mut sink = Sink::open(&self.output)?;
         if self.auto.is_some() {
             let word = if self.auto == Some(Auto::Accept) { "accepted" } else { "rejected" };
             note(&format!("warning: every confirmation is {word}, and nobody is asked"));
         }
-        let ended = runtime()?.block_on(record(&plan, &mut sink, self.quiet));
+        let ended = invocation::block_on(async { Ok(record(&plan, &mut sink, self.quiet).await) })?;
         let summary = match ended {
             Ok(summary) => summary,
             Err(why) => return Err(sink.failure(why)),
         };
         sink.finish()?;
-        self.tell(common.json, &summary)?;
+        self.tell(invocation.json, &summary)?;
         if summary.events == 0 { Err(Failure::No) } else { Ok(()) }
     }
 
-    fn plan(&self, common: &Common, token_is_typed: bool) -> Result<Plan, Failure> {
+    fn plan(&self, invocation: &Invocation) -> Result<Plan, Failure> {
         let target = match (&self.producer, &self.command) {
             (Some(address), _) => address.parse().map_err(link_failure)?,
             (None, Some(command)) => {
@@ -134,7 +134,7 @@ impl Capture {
             }
         };
         let token = match &self.producer {
-            Some(address) => token(common, address, self.token_file.as_deref(), token_is_typed)?,
+            Some(address) => token(invocation, address, self.token_file.as_deref())?,
             None => None,
         };
         let auto = self.auto.map(|auto| match auto {

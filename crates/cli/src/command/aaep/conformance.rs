@@ -5,7 +5,7 @@ mod subscriber;
 
 use clap::{Args, Subcommand};
 
-use crate::command::Common;
+use crate::command::Invocation;
 use crate::exit::Failure;
 
 #[derive(Args)]
@@ -23,13 +23,10 @@ enum Side {
 }
 
 impl Conformance {
-    /// `token_is_typed`: the token was said for this very call, not in the environment for the usual server.
-    pub(super) fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         match self.side {
-            // What still listens at the end is left behind.
-            Side::Producer(producer) => crate::command::staying(producer.run(common, token_is_typed)),
-            // A line that somebody types may still be waited for at the end.
-            Side::Subscriber(subscriber) => crate::command::staying(subscriber.run(common.json)),
+            Side::Producer(producer) => producer.run(invocation),
+            Side::Subscriber(subscriber) => subscriber.run(invocation),
         }
     }
 }

@@ -13,7 +13,7 @@ use recount_aaep_kit::replay::{Options, Outcome, Pace, Replay, Script, Tell, Tol
 use recount_aaep_kit::trace::Live;
 use serde_json::json;
 
-use crate::command::runtime;
+use crate::command::invocation::{self, Invocation};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 
@@ -63,7 +63,7 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 impl Again {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let name = self.file.display().to_string();
         let unusable = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {why}"));
         let (file, times): (Box<dyn Read>, _) = if self.file == Path::new("-") {
@@ -86,8 +86,8 @@ impl Again {
         #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
         let seed = World::real().entropy.draw() as u64;
         let live = self.visualize.then(|| Mutex::new(Live::new(rule::Profile::Strict, seed)));
-        let telling = Arc::new(Telling { json, replies, live });
-        runtime()?.block_on(self.say(&name, script, Arc::clone(&telling)))?;
+        let telling = Arc::new(Telling { json: invocation.json, replies, live });
+        invocation::block_on(self.say(&name, script, Arc::clone(&telling)))?;
         telling.finish()
     }
 

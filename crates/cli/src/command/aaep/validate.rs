@@ -9,6 +9,7 @@ use recount_aaep_kit::World;
 use recount_aaep_kit::validate::{Json, Report, Text, Total, Validation, Verdict};
 
 use super::{Format, Profile};
+use crate::command::Invocation;
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
@@ -33,9 +34,9 @@ pub(super) struct Validate {
 }
 
 impl Validate {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let mut out = Output::new();
-        match Format::of(self.format, json) {
+        match Format::of(self.format, invocation.json) {
             Format::Text => self.told(Text::new(|line: &str| out.line(&clean::line(line)))),
             Format::Json => {
                 let total = self.all(Json::new(|part: &str| out.json_part(part)))?;

@@ -9,6 +9,7 @@ use recount_aaep_kit::trace::{self, Options, TraceError};
 
 use super::Profile;
 use super::validate::open;
+use crate::command::Invocation;
 use crate::command::partial::Partial;
 use crate::exit::Failure;
 use crate::output::Output;
@@ -43,11 +44,11 @@ enum Format {
 }
 
 impl Visualize {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let format = match self.format {
             Some(Format::Text) => trace::Format::Text,
             Some(Format::Html) => trace::Format::Html,
-            None if json => trace::Format::Json,
+            None if invocation.json => trace::Format::Json,
             Some(Format::Json) => trace::Format::Json,
             None => trace::Format::Text,
         };

@@ -3,7 +3,7 @@
 use recount_client::{Client, ClientError, Listing};
 use recount_server::{Inside, Options, Unfinished};
 
-use crate::command::Common;
+use crate::command::invocation::Invocation;
 use crate::exit::Failure;
 use crate::limits;
 use crate::output::note;
@@ -21,12 +21,12 @@ impl Reached {
     /// program becomes one, whose runs may work in this folder: who asks for it here could go there anyway. Then nobody
     /// works there before [`Reached::work`], and what an earlier program left unfinished comes with it.
     pub(crate) async fn new(
-        common: &Common,
+        invocation: &Invocation,
         is_named: bool,
         folder: Option<String>,
     ) -> Result<(Self, Vec<Unfinished>), Failure> {
-        let client = common.client()?;
-        let address = if is_named { format!(" --url {}", common.url) } else { String::new() };
+        let client = invocation.client()?;
+        let address = if is_named { format!(" --url {}", invocation.url) } else { String::new() };
         if is_named || answers(&client).await {
             return Ok((Reached { client, inside: None, address }, Vec::new()));
         }
@@ -37,8 +37,8 @@ impl Reached {
             log: Some(log.unwrap_or_else(|| "warn".to_owned())),
             ..Options::default()
         };
-        let url = common.url.clone();
-        let (reached, data) = Reached::inside(options, common.token.as_deref()).await?;
+        let url = invocation.url.clone();
+        let (reached, data) = Reached::inside(options, invocation.token.as_deref()).await?;
         let unfinished = reached.inside.as_ref().map(|inside| inside.unfinished.clone());
         note(&format!(
             "no server answers at {url}, so this program is one until it ends: {}, data in {data}",

@@ -12,8 +12,8 @@ use recount_aaep_kit::limits;
 use recount_aaep_kit::link::{self, Framing, Target};
 use recount_aaep_kit::scenario::Scenario;
 
-use crate::command::Common;
 use crate::command::aaep::Format;
+use crate::command::invocation::{self, Invocation};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
@@ -103,8 +103,13 @@ fn name(scenario: Scenario) -> String {
 }
 
 impl Producer {
-    pub(super) async fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
-        let subject = self.subject(common, token_is_typed)?;
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        // What still listens at the end is dropped.
+        invocation::block_on_threads(self.check(invocation))
+    }
+
+    async fn check(self, invocation: Invocation) -> Result<(), Failure> {
+        let subject = self.subject(&invocation)?;
         let report = run(&World::real(), &subject, self.level, &|words| note(&format!("trying {words}")))
             .await
             .map_err(|why| match why {
@@ -113,10 +118,10 @@ impl Producer {
                     Failure::Unreachable(format!("{why}; does a producer run there?"))
                 }
             })?;
-        self.tell(&report, common.json)
+        self.tell(&report, invocation.json)
     }
 
-    fn subject(&self, common: &Common, token_is_typed: bool) -> Result<Subject, Failure> {
+    fn subject(&self, invocation: &Invocation) -> Result<Subject, Failure> {
         let usage = |why: link::LinkError| Failure::Usage(why.to_string());
         let target = match (&self.address, &self.command) {
             (_, Some(command)) => {
@@ -134,8 +139,7 @@ impl Producer {
         }
         subject.look_for_versioned = self.surface == Surface::Auto;
         let base = self.address.as_deref().unwrap_or_default();
-        subject.token =
-            crate::command::credential::token(common, base, self.token_file.as_deref(), token_is_typed)?;
+        subject.token = crate::command::credential::token(invocation, base, self.token_file.as_deref())?;
         subject.drive = match (&self.drive, &self.drive_command) {
             (Some(url), _) => Drive::Url(url.clone()),
             (_, Some(command)) => Drive::Command(link::words(command).map_err(usage)?),

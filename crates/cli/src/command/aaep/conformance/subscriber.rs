@@ -15,6 +15,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 
 use crate::command::aaep::Format;
+use crate::command::invocation::{self, Invocation};
 use crate::exit::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
@@ -61,7 +62,12 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
-    pub(super) async fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        // A typed line may still be waited for at the end.
+        invocation::block_on_threads(self.check(invocation.json))
+    }
+
+    async fn check(self, json: bool) -> Result<(), Failure> {
         let world = World::real();
         let mut sink = |told: Told<'_>| match told {
             Told::Note(words) => note(words),

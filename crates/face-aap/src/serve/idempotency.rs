@@ -1,6 +1,6 @@
-//! `Idempotency-Key`: a request that is sent again is not done again; what it made is told again.
+//! `Idempotency-Key`: a repeated request is not executed again; its result is returned again.
 //!
-//! A key counts for who sends it and where to, for a day. What was refused is not remembered, so that it can be
+//! A key is valid for one client and one path, for a day. Refusals are not stored, so that they can be
 //! corrected.
 
 use ::http::{HeaderMap, HeaderValue, Uri};
@@ -16,45 +16,45 @@ const REPLAYED: &str = "idempotency-replayed";
 
 /// A request that may have been made before.
 #[derive(Default)]
-pub(super) struct Again {
-    pub(super) once: Option<Once>,
+pub(super) struct IdempotentRequest {
+    pub(super) idempotency: Option<Once>,
     /// The id of what it made then.
     pub(super) made: Option<String>,
-    /// Nobody else does it while this is held.
+    /// Blocks the same request while this is held.
     _under_way: Option<UnderWay>,
 }
 
-impl Again {
+impl IdempotentRequest {
     pub(super) async fn of(
         face: &Face,
         uri: &Uri,
         headers: &HeaderMap,
         bytes: &[u8],
     ) -> Result<Self, Refusal> {
-        let Some(key) = accept::idempotency_key(headers)? else { return Ok(Again::default()) };
+        let Some(key) = accept::idempotency_key(headers)? else { return Ok(IdempotentRequest::default()) };
         let path = uri.path().trim_end_matches('/');
-        let once = Once {
+        let idempotency = Once {
             key: named(&["aap", &face.caller.id, path, key]),
             body: blake3::hash(bytes).to_hex().to_string(),
         };
-        let (under_way, made) = match face.engine.write().take_up(&once).await? {
+        let (under_way, made) = match face.engine.write().take_up(&idempotency).await? {
             Standing::New(under_way) => (Some(under_way), None),
             Standing::Made(under_way, made) => (Some(under_way), Some(made)),
             Standing::Answered(answer) => (None, answer.location),
             Standing::Other => {
-                let detail = format!("the key {key:?} came with another body before");
+                let detail = format!("the key {key:?} was used with another body before; use a new key");
                 return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
             }
             Standing::Busy => {
-                let detail = format!("a request with the key {key:?} is being done");
+                let detail = format!("a request with the key {key:?} is in progress; try again shortly");
                 return Err(Refusal::new(Code::IdempotencyInProgress, detail));
             }
         };
-        Ok(Again { once: Some(once), made, _under_way: under_way })
+        Ok(IdempotentRequest { idempotency: Some(idempotency), made, _under_way: under_way })
     }
 }
 
-/// Says that this was made before.
+/// Marks a response as a replay.
 pub(super) fn replayed(mut response: Response) -> Response {
     response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     response

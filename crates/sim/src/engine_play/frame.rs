@@ -1,4 +1,4 @@
-//! How events reach the readers of a play: with lengths before them, and padding behind.
+//! How events reach the readers of a play: with lengths before them, and padding after.
 
 use bytes::{Bytes, BytesMut};
 use recount_engine::Framing;

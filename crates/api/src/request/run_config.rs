@@ -1,7 +1,7 @@
-//! What is asked of a run of ours, in the words of requests: the fields that several of them share.
+//! The configuration of an own run in requests: the fields that several requests share.
 //!
-//! Look at [`Order`]. Which field goes with which kind of run is not said here; whoever takes a request in
-//! refuses what does not fit.
+//! Look at [`RunConfig`]. Which field is allowed for which kind of run is not decided here; the face refuses
+//! what does not fit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 
 use super::{foreign_id_schema, object};
 
-/// The fields of a request that say what a run is to do, by themselves.
+/// The fields of a request that configure a run.
 #[derive(Debug, Clone, Default)]
-pub struct Order {
+pub struct RunConfig {
     pub model: Option<String>,
     pub system: Option<String>,
     pub workspace_instructions: Option<bool>,
@@ -73,7 +73,7 @@ pub(super) fn attachments_or_none<'de, D: serde::Deserializer<'de>>(
     Ok(several.map(|several| several.into_iter().map(|OneAttachment(one)| one).collect()))
 }
 
-/// A request with these fields of its own, followed by those of an [`Order`].
+/// A request with these fields of its own, followed by those of an [`RunConfig`].
 macro_rules! ordering {
     ($(#[$about:meta])* pub struct $name:ident { $($own:tt)* }) => {
         $(#[$about])*
@@ -135,19 +135,19 @@ macro_rules! ordering {
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub args: Option<Vec<String>>,
             /// Kind `file`: a file tool and its input.
-            #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "order::file_or_none")]
+            #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "run_config::file_or_none")]
             pub file: Option<FileOrder>,
             /// Kind `agent_loop`: files and images that belong to the request.
             #[serde(
-                default, skip_serializing_if = "Option::is_none", deserialize_with = "order::attachments_or_none"
+                default, skip_serializing_if = "Option::is_none", deserialize_with = "run_config::attachments_or_none"
             )]
             pub attachments: Option<Vec<Attachment>>,
         }
 
         impl $name {
             /// What the run is to do, taken out.
-            pub fn take_order(&mut self) -> Order {
-                Order {
+            pub fn take_run_config(&mut self) -> RunConfig {
+                RunConfig {
                     model: self.model.take(),
                     system: self.system.take(),
                     workspace_instructions: self.workspace_instructions.take(),
@@ -165,7 +165,7 @@ macro_rules! ordering {
                     args: self.args.take(),
                     file: self.file.take(),
                     attachments: self.attachments.take(),
-                    ..Order::default()
+                    ..RunConfig::default()
                 }
             }
         }

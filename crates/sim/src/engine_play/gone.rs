@@ -1,27 +1,27 @@
-//! What may be missing: the events that a run's newest marker names, and the runs of tasks that somebody
-//! wanted deleted. Everything else that is not there is a loss. It does not know what the engine remembers.
+//! What may be missing: the events that a run's newest marker names, and the runs of tasks whose deletion was
+//! requested. Everything else that is missing is a loss. It does not know the engine's state.
 
 use recount_engine::Engine;
 use recount_event::{Code, RunId, TaskId};
 use recount_log::{RowRange, Store, Tail};
 use recount_run::Rejection;
 
-use super::book::{Book, Target};
+use super::client_record::{ClientRecord, Target};
 use super::stored::{begins, is_ending};
-use super::{House, Trouble};
+use super::{CallFailure, EnginePlay};
 use crate::store;
 use crate::trace::Check;
 
-/// How often somebody looks whether deletions are finished, 100 ms apart, when nothing goes wrong any more.
+/// How often the play checks for finished deletions, 100 ms apart, after faults have ended.
 const LOOKS_MAX: usize = 600;
 
-impl Book {
+impl ClientRecord {
     fn is_wanted_deleted(&self, task: Option<TaskId>) -> bool {
         task.is_some_and(|task| self.deletions.contains_key(&task))
     }
 }
 
-impl House {
+impl EnginePlay {
     pub(super) fn tail_of(&self, run: RunId) -> Option<Tail> {
         store::answer(self.disk.memory().tail(&run.to_string().into())).expect("the memory is never closed")
     }
@@ -30,14 +30,14 @@ impl House {
         self.tail_of(run).is_some_and(|tail| tail.erased)
     }
 
-    /// Whether somebody wanted the task of this run deleted.
+    /// Whether deletion of this run's task was requested.
     pub(super) fn is_wanted_deleted(&self, run: RunId) -> bool {
-        let book = self.book();
-        let known = book.task_of.get(&run).copied();
-        book.is_wanted_deleted(known.or_else(|| self.task_by_tombstone(run)))
+        let client_record = self.client_record();
+        let known = client_record.task_of.get(&run).copied();
+        client_record.is_wanted_deleted(known.or_else(|| self.task_by_tombstone(run)))
     }
 
-    /// Runs whose making was never answered are known by what they leave.
+    /// The task of a run whose creation was never answered, from its tombstone.
     fn task_by_tombstone(&self, run: RunId) -> Option<TaskId> {
         let row =
             store::answer(self.disk.memory().row("record.erased", &format!("default/{run}"))).ok()??;
@@ -50,7 +50,7 @@ impl House {
         sequence < begins(&self.stored(run)) || (self.is_erased(run) && self.is_wanted_deleted(run))
     }
 
-    /// Whether a run was refused because it was erased; somebody must have wanted that.
+    /// Whether a run was refused because it was erased; its deletion must have been requested.
     pub(super) fn is_gone(&self, run: RunId, rejection: &Rejection) -> bool {
         if rejection.code != Code::RunErased {
             return false;
@@ -61,8 +61,8 @@ impl House {
         true
     }
 
-    /// Somebody was told that events of a run are gone.
-    pub(super) fn told_gap(&self, who: &str, run: RunId, due: u64, first: u64, last: u64) {
+    /// A reader got a gap of a run.
+    pub(super) fn saw_gap(&self, who: &str, run: RunId, due: u64, first: u64, last: u64) {
         let begins = begins(&self.stored(run));
         let is_named = last < begins || (self.is_erased(run) && self.is_wanted_deleted(run));
         if first != due || last < first || !is_named {
@@ -71,7 +71,7 @@ impl House {
             self.trace.wrong(Check::Gaps, wrong);
         }
         self.trace.count(|counts| counts.gaps += 1);
-        self.trace.say(format_args!("{who} is told of a gap, {first} to {last} of {run}"));
+        self.trace.log(format_args!("{who} is told of a gap, {first} to {last} of {run}"));
     }
 
     /// Whether something that is still there lies between two places of the feed.
@@ -92,7 +92,7 @@ impl House {
         store::answer(self.disk.memory().rows(range)).unwrap_or_default().len()
     }
 
-    /// An engine that was opened calmly finishes what was begun.
+    /// An engine that was opened without faults finishes open deletions.
     pub(super) async fn deletions_end(&self) {
         for _ in 0..LOOKS_MAX {
             if self.deletions_under_way() == 0 {
@@ -100,10 +100,10 @@ impl House {
             }
             self.sleep(100).await;
         }
-        self.trace.wrong(Check::Erased, "a deletion that was begun is never finished");
+        self.trace.wrong(Check::Erased, "an accepted deletion is never finished");
     }
 
-    /// What is left of each run begins where its newest marker says, and what was pruned stays pruned.
+    /// The rest of each run begins where its newest marker says, and what was pruned stays pruned.
     pub(super) fn judge_gaps(&self, runs: &[RunId]) {
         for run in runs {
             let (stored, tail) = (self.stored(*run), self.tail_of(*run));
@@ -118,14 +118,14 @@ impl House {
             if begins > 0 && !stored.iter().any(|(.., bytes)| is_ending(bytes)) {
                 self.trace.wrong(Check::Gaps, format_args!("{run} was pruned and has no ending"));
             }
-            let told = self.book().pruned.get(run).copied().unwrap_or(0);
+            let told = self.client_record().pruned.get(run).copied().unwrap_or(0);
             if begins < told {
                 self.trace.wrong(Check::Gaps, format_args!("{run} begins at {begins} again, not at {told}"));
             }
         }
     }
 
-    /// A task is deleted with all its runs, for good, or nothing of it is; and only where somebody wanted it.
+    /// A task is deleted with all its runs, for good, or not at all; and only on request.
     pub(super) async fn judge_deletions(&self, engine: &Engine, runs: &[RunId]) {
         for run in runs.iter().filter(|run| self.is_erased(**run)) {
             if !self.is_wanted_deleted(*run) {
@@ -145,8 +145,8 @@ impl House {
                 }
             }
         }
-        let deletions = self.book().deletions.clone();
-        let task_of = self.book().task_of.clone();
+        let deletions = self.client_record().deletions.clone();
+        let task_of = self.client_record().task_of.clone();
         for (task, acknowledged) in deletions {
             let is_there = engine.catalogue().task(task).await.is_ok_and(|row| row.is_some());
             if acknowledged && is_there {
@@ -161,9 +161,14 @@ impl House {
         }
     }
 
-    /// Whether a reader was refused for a good reason: then it begins anew, or looks for another run.
-    pub(super) fn is_refused_fairly(&self, target: Target, after: Option<u64>, trouble: &Trouble) -> bool {
-        let Trouble::Rejected(rejection) = trouble else { return false };
+    /// Whether a reader was refused for a good reason: then it starts again, or follows another run.
+    pub(super) fn is_refused_fairly(
+        &self,
+        target: Target,
+        after: Option<u64>,
+        trouble: &CallFailure,
+    ) -> bool {
+        let CallFailure::Rejected(rejection) = trouble else { return false };
         match target {
             Target::Run(run) => self.is_gone(run, rejection),
             Target::Feed => {

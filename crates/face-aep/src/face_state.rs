@@ -1,6 +1,6 @@
-//! How many streams, imports and artifacts one tenant may have open at a time. See [`Places`].
+//! Limits of concurrent streams, imports and artifacts per tenant. See [`FaceState`].
 //!
-//! It must not know what is done in a place.
+//! It must not know what a permit is used for.
 
 use recount_engine::EngineInstance;
 use recount_transport::{Share, ShareLimits, Shares};
@@ -9,7 +9,7 @@ use crate::limits;
 
 /// What the handlers of all callers share, so that no tenant can take all of it. Cheap to clone.
 #[derive(Clone)]
-pub struct Places {
+pub struct FaceState {
     pub(crate) streams: Shares<EngineInstance>,
     pub(crate) streams_max: usize,
     pub(crate) imports: Shares<EngineInstance>,
@@ -17,16 +17,16 @@ pub struct Places {
 }
 
 /// A place of a tenant among them.
-pub(crate) type Place = Share<EngineInstance>;
+pub(crate) type Permit = Share<EngineInstance>;
 
-impl Places {
+impl FaceState {
     /// With a bound on the streams that one tenant may have open; [`limits::STREAMS_MAX`] is the usual one.
     pub fn new(streams_max: usize) -> Self {
         let pieces = |bytes: usize| bytes / limits::ARTIFACT_PIECE_BYTES;
         let artifacts =
             ShareLimits::for_each(pieces(limits::ARTIFACT_BYTES_AT_ONCE), pieces(limits::ARTIFACT_BYTES_OWN));
         let imports = ShareLimits::for_each(limits::IMPORTS_MAX, limits::IMPORTS_OWN_MAX);
-        Places {
+        FaceState {
             streams: Shares::new(ShareLimits::for_each(streams_max, limits::STREAMS_OWN_MAX)),
             streams_max,
             imports: Shares::new(imports),

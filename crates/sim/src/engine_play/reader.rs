@@ -1,4 +1,4 @@
-//! Readers of runs and of the feed: they join, lag, leave, and go on by cursor.
+//! Readers of runs and of the feed: they join, lag, leave, and resume by cursor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use recount_engine::{Delivery, Engine, Error, Subscription, limits as engine_lim
 use recount_event::{Code, codec};
 use recount_log::Store;
 
-use super::book::Target;
-use super::{House, Trouble, frame};
+use super::client_record::Target;
+use super::{CallFailure, EnginePlay, frame};
 use crate::dice::Dice;
 use crate::trace::Check;
 use crate::{limits, store};
 
-pub(super) async fn read(house: Arc<House>, n: u64) {
-    let dice = house.dice.fork(&format!("reader {n}"));
-    let mut reader = Reader { name: format!("r{n}"), dice, last: None, target: Target::Feed, house };
+pub(super) async fn read(engine_play: Arc<EnginePlay>, n: u64) {
+    let dice = engine_play.dice.fork(&format!("reader {n}"));
+    let mut reader = Reader { name: format!("r{n}"), dice, last: None, target: Target::Feed, engine_play };
     // Every third one stays with the feed.
     let of_runs = !n.is_multiple_of(3);
     loop {
@@ -25,17 +25,17 @@ pub(super) async fn read(house: Arc<House>, n: u64) {
             return;
         }
         while reader.visit().await {
-            reader.house.sleep(reader.dice.below(1500)).await;
+            reader.engine_play.sleep(reader.dice.below(1500)).await;
         }
-        if reader.house.is_quiet() {
+        if reader.engine_play.is_quiet() {
             return;
         }
-        reader.house.sleep(100 + reader.dice.below(1500)).await;
+        reader.engine_play.sleep(100 + reader.dice.below(1500)).await;
     }
 }
 
 struct Reader {
-    house: Arc<House>,
+    engine_play: Arc<EnginePlay>,
     dice: Dice,
     name: String,
     target: Target,
@@ -54,23 +54,23 @@ impl Reader {
     /// Chooses a run to read, from its start or from the middle. False when there is none and none will be.
     async fn choose(&mut self) -> bool {
         loop {
-            let run = self.dice.pick(&self.house.book().runs).copied();
+            let run = self.dice.pick(&self.engine_play.client_record().runs).copied();
             if let Some(run) = run {
                 self.target = Target::Run(run);
                 let tail = self.tail();
                 self.last = self.dice.permille(400).then(|| self.dice.below(tail));
                 return true;
             }
-            if self.house.is_quiet() {
+            if self.engine_play.is_quiet() {
                 return false;
             }
-            self.house.sleep(100 + self.dice.below(200)).await;
+            self.engine_play.sleep(100 + self.dice.below(200)).await;
         }
     }
 
     /// The cursor after the last event that is stored.
     fn tail(&self) -> u64 {
-        let memory = self.house.disk.memory();
+        let memory = self.engine_play.disk.memory();
         match self.target {
             Target::Run(run) => store::answer(memory.tail(&run.to_string().into()))
                 .ok()
@@ -89,7 +89,7 @@ impl Reader {
     fn is_behind(&self, tail: u64) -> bool {
         match self.target {
             Target::Run(_) => self.next() < tail,
-            Target::Feed => self.house.feed_has(self.next(), tail),
+            Target::Feed => self.engine_play.feed_has(self.next(), tail),
         }
     }
 
@@ -103,32 +103,33 @@ impl Reader {
                 Target::Feed => engine.read().follow_feed(after).await,
             }
         };
-        let (_, lost) = self.house.up().await;
-        let mut subscription = match self.house.call("follow", ask).await {
+        let (_, lost) = self.engine_play.up().await;
+        let mut subscription = match self.engine_play.call("follow", ask).await {
             Ok(subscription) => subscription,
-            Err(trouble) if self.house.is_refused_fairly(target, after, &trouble) => {
-                self.house.trace.say(format_args!("{} finds nothing left after {after:?}", self.name));
+            Err(trouble) if self.engine_play.is_refused_fairly(target, after, &trouble) => {
+                self.engine_play.trace.log(format_args!("{} finds nothing left after {after:?}", self.name));
                 self.last = None;
                 return target == Target::Feed;
             }
-            Err(Trouble::Rejected(rejection)) => {
+            Err(CallFailure::Rejected(rejection)) => {
                 let wrong = format!("{} may not go on after {after:?}: {rejection}", self.name);
-                self.house.trace.wrong(Check::Readers, wrong);
+                self.engine_play.trace.wrong(Check::Readers, wrong);
                 return false;
             }
-            Err(Trouble::Failed | Trouble::Lost) => return true,
+            Err(CallFailure::Failed | CallFailure::Lost) => return true,
         };
-        self.house.trace.count(|counts| counts.readers += 1);
-        self.house.trace.say(format_args!("{} joins {target:?} after {after:?}", self.name));
+        self.engine_play.trace.count(|counts| counts.readers += 1);
+        self.engine_play.trace.log(format_args!("{} joins {target:?} after {after:?}", self.name));
         self.far_ahead(target).await;
         let mut caught_up = false;
         loop {
             match self.step(&mut subscription, lost.clone()).await {
                 Step::Broken => return true,
-                Step::Nothing if self.house.is_quiet() => {
+                Step::Nothing if self.engine_play.is_quiet() => {
                     if self.is_behind(self.tail()) || !caught_up {
-                        let wrong = format!("{} stays behind in {target:?} at {:?}", self.name, self.last);
-                        self.house.trace.wrong(Check::Live, wrong);
+                        let wrong =
+                            format!("{} makes no progress in {target:?} at {:?}", self.name, self.last);
+                        self.engine_play.trace.wrong(Check::Live, wrong);
                     }
                     return false;
                 }
@@ -136,26 +137,28 @@ impl Reader {
                 Step::Go(Delivery::Frames { bytes, last }) => self.take(bytes, last),
                 Step::Go(Delivery::Gap { first, last }) => {
                     match target {
-                        Target::Run(run) => self.house.told_gap(&self.name, run, self.next(), first, last),
+                        Target::Run(run) => {
+                            self.engine_play.saw_gap(&self.name, run, self.next(), first, last)
+                        }
                         Target::Feed => {
                             let wrong = format!("{} is told of a gap in the feed", self.name);
-                            self.house.trace.wrong(Check::Gaps, wrong);
+                            self.engine_play.trace.wrong(Check::Gaps, wrong);
                         }
                     }
                     self.last = Some(last);
                 }
                 Step::Go(Delivery::Damaged(damage)) => {
                     let wrong = format!("{} is told of damage that nobody did: {damage}", self.name);
-                    self.house.trace.wrong(Check::Readers, wrong);
+                    self.engine_play.trace.wrong(Check::Readers, wrong);
                 }
                 Step::Go(Delivery::Passed { .. }) => {
                     let wrong = format!("{} filters nothing and is told of a filter", self.name);
-                    self.house.trace.wrong(Check::Readers, wrong);
+                    self.engine_play.trace.wrong(Check::Readers, wrong);
                 }
                 Step::Go(Delivery::CaughtUp) => {
                     if caught_up || self.is_behind(tail) {
                         let wrong = format!("{} is told to be level at {:?} of {tail}", self.name, self.last);
-                        self.house.trace.wrong(Check::Readers, wrong);
+                        self.engine_play.trace.wrong(Check::Readers, wrong);
                     }
                     caught_up = true;
                 }
@@ -164,7 +167,7 @@ impl Reader {
                     return false;
                 }
             }
-            if self.house.is_quiet() {
+            if self.engine_play.is_quiet() {
                 continue;
             }
             if self.dice.permille(60) {
@@ -172,7 +175,7 @@ impl Reader {
             }
             if self.dice.permille(300) {
                 let lag = if self.dice.permille(200) { 5000 } else { 300 };
-                self.house.sleep(self.dice.below(lag)).await;
+                self.engine_play.sleep(self.dice.below(lag)).await;
             }
         }
     }
@@ -182,7 +185,7 @@ impl Reader {
         subscription: &mut Subscription,
         mut lost: tokio::sync::watch::Receiver<u64>,
     ) -> Step {
-        let wait = if self.house.is_quiet() { limits::LEVEL_WAIT } else { Duration::from_secs(1) };
+        let wait = if self.engine_play.is_quiet() { limits::LEVEL_WAIT } else { Duration::from_secs(1) };
         tokio::select! {
             biased;
             _ = lost.changed() => Step::Broken,
@@ -191,11 +194,11 @@ impl Reader {
                 Ok(Ok(delivery)) => Step::Go(delivery),
                 Ok(Err(error)) => {
                     if let (Target::Run(run), Error::Rejected(rejection)) = (self.target, &error)
-                        && self.house.is_gone(run, rejection)
+                        && self.engine_play.is_gone(run, rejection)
                     {
-                        self.house.trace.count(|counts| counts.cut_off += 1);
+                        self.engine_play.trace.count(|counts| counts.cut_off += 1);
                     } else if error.code() == Code::Internal {
-                        self.house.trace.wrong(Check::Grammar, format_args!("{}: {error}", self.name));
+                        self.engine_play.trace.wrong(Check::Grammar, format_args!("{}: {error}", self.name));
                     }
                     Step::Broken
                 }
@@ -208,54 +211,60 @@ impl Reader {
         let size: usize = frames.iter().map(|(_, envelope)| envelope.len()).sum();
         if frames.len() > engine_limits::PAGE_EVENTS || size > engine_limits::PAGE_BYTES {
             let wrong = format!("{} got {} events and {size} bytes at once", self.name, frames.len());
-            self.house.trace.wrong(Check::Bounds, wrong);
+            self.engine_play.trace.wrong(Check::Bounds, wrong);
         }
-        self.house.trace.count(|counts| counts.deliveries += 1);
-        self.house.trace.say(format_args!("{} gets {} to {last}", self.name, frames.len()));
+        self.engine_play.trace.count(|counts| counts.deliveries += 1);
+        self.engine_play.trace.log(format_args!("{} gets {} to {last}", self.name, frames.len()));
         for (cursor, envelope) in frames {
             // In the feed what is gone is passed over in silence.
             let skips = self.target == Target::Feed && cursor > self.next();
-            if cursor != self.next() && (!skips || self.house.feed_has(self.next(), cursor)) {
+            if cursor != self.next() && (!skips || self.engine_play.feed_has(self.next(), cursor)) {
                 let wrong = format!("{} got {cursor} where {} was due", self.name, self.next());
-                self.house.trace.wrong(Check::Readers, wrong);
+                self.engine_play.trace.wrong(Check::Readers, wrong);
             }
             self.last = Some(cursor);
             let hash = blake3::hash(&envelope);
             if self.target == Target::Feed
                 && let Ok(event) = codec::Envelope::read(&envelope)
             {
-                self.house.book().feed_places.insert(cursor, (event.run_id, event.sequence));
+                self.engine_play.client_record().feed_places.insert(cursor, (event.run_id, event.sequence));
             }
-            if self.house.book().seen.insert((self.target, cursor), hash).is_some_and(|other| other != hash) {
+            if self
+                .engine_play
+                .client_record()
+                .seen
+                .insert((self.target, cursor), hash)
+                .is_some_and(|other| other != hash)
+            {
                 let wrong = format!("{cursor} of {:?} reads differently from before", self.target);
-                self.house.trace.wrong(Check::Readers, wrong);
+                self.engine_play.trace.wrong(Check::Readers, wrong);
             }
         }
         if self.last != Some(last) {
             let wrong = format!("{} was told {last} and got {:?}", self.name, self.last);
-            self.house.trace.wrong(Check::Readers, wrong);
+            self.engine_play.trace.wrong(Check::Readers, wrong);
         }
     }
 
-    /// A stream closes only behind the ending.
+    /// A stream closes only after the ending.
     fn closed(&self) {
         let Target::Run(run) = self.target else {
-            self.house.trace.wrong(Check::Readers, "the feed was closed");
+            self.engine_play.trace.wrong(Check::Readers, "the feed was closed");
             return;
         };
-        self.house.trace.say(format_args!("{} is closed", self.name));
-        if self.house.is_erased(run) {
+        self.engine_play.trace.log(format_args!("{} is closed", self.name));
+        if self.engine_play.is_erased(run) {
             return;
         }
-        let stored = self.house.stored(run);
+        let stored = self.engine_play.stored(run);
         let ending = stored.iter().find(|(_, _, bytes)| super::stored::is_ending(bytes));
         if ending.is_none_or(|(sequence, ..)| self.next() <= *sequence) {
             let wrong = format!("{} of {run} was closed at {:?}, before the ending", self.name, self.last);
-            self.house.trace.wrong(Check::Readers, wrong);
+            self.engine_play.trace.wrong(Check::Readers, wrong);
         }
     }
 
-    /// A cursor that nobody can have gets a typed answer.
+    /// An impossible cursor gets a typed answer.
     async fn far_ahead(&self, target: Target) {
         if !self.dice.permille(50) {
             return;
@@ -267,16 +276,16 @@ impl Reader {
                 Target::Feed => engine.read().follow_feed(after).await.map(drop),
             }
         };
-        let ahead = match self.house.call("follow", ask).await {
+        let ahead = match self.engine_play.call("follow", ask).await {
             Ok(()) => false,
-            Err(Trouble::Rejected(rejection)) => match target {
-                Target::Run(run) if self.house.is_gone(run, &rejection) => true,
+            Err(CallFailure::Rejected(rejection)) => match target {
+                Target::Run(run) if self.engine_play.is_gone(run, &rejection) => true,
                 _ => rejection.code == Code::CursorAhead,
             },
-            Err(Trouble::Failed | Trouble::Lost) => true,
+            Err(CallFailure::Failed | CallFailure::Lost) => true,
         };
         if !ahead {
-            self.house.trace.wrong(Check::Readers, "a cursor far ahead was taken");
+            self.engine_play.trace.wrong(Check::Readers, "a cursor far ahead was taken");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Tier B: the real engine on simulated time, with a store that fails, a house keeper who cuts the power,
-//! and clients who look from outside.
+//! Tier B: the real engine on simulated time, with a failing store, a keeper that cuts the power,
+//! and clients that see only the interface.
 //!
-//! One [`House`] is one play. Its clients are futures in one task, so that chance comes from the dice alone.
+//! One [`EnginePlay`] is one play. Its clients are futures in one task, so that chance comes from the dice alone.
 //! Start at [`play`].
 
-mod book;
+mod client_record;
 mod frame;
 mod gone;
 mod keeper;
@@ -30,7 +30,7 @@ use crate::dice::Dice;
 use crate::limits;
 use crate::store::{Disk, FaultStore, Faults, Mutant};
 use crate::trace::{Check, Outcome, Trace};
-use book::Book;
+use client_record::ClientRecord;
 
 /// When plays begin.
 pub const START_MS: u64 = 1_777_803_825_000;
@@ -42,9 +42,9 @@ struct Setting {
     operators: u64,
     readers: u64,
     crashes: u64,
-    /// Whether anybody prunes, pins and deletes.
+    /// Whether clients prune, pin and delete.
     retains: bool,
-    /// Whether the power is cut once more when nobody acts any longer.
+    /// Whether the power is cut once more after the last action.
     last_crash: bool,
     faults: Faults,
     /// Bytes that each frame is made longer by, so that live lists run over.
@@ -83,26 +83,26 @@ pub fn play(seed: u64, mutant: Option<Mutant>) -> Outcome {
         .build()
         .expect("a runtime without I/O needs nothing of the system");
     runtime.block_on(async move {
-        let house = House::new(seed, mutant);
-        let whole = Box::pin(house.play());
+        let engine_play = EnginePlay::new(seed, mutant);
+        let whole = Box::pin(engine_play.play());
         if tokio::time::timeout(limits::PLAY_TIME, whole).await.is_err() {
-            house.trace.wrong(Check::Live, "the play does not come to its end");
+            engine_play.trace.wrong(Check::Live, "the play does not come to its end");
         }
-        house.trace.outcome()
+        engine_play.trace.outcome()
     })
 }
 
-pub(crate) struct House {
+pub(crate) struct EnginePlay {
     dice: Dice,
     trace: Trace,
     clock: Arc<RuntimeClock>,
     disk: Arc<Disk>,
     setting: Setting,
-    book: Mutex<Book>,
+    client_record: Mutex<ClientRecord>,
     life: Mutex<Option<Life>>,
     /// How many lives have ended.
     lost: watch::Sender<u64>,
-    /// Clients who still have something to do.
+    /// Clients that still have something to do.
     working: AtomicUsize,
     /// Nothing happens any more.
     quiet: AtomicBool,
@@ -117,15 +117,15 @@ struct Life {
 }
 
 /// Why a call did not bring what was asked for.
-pub(crate) enum Trouble {
+pub(crate) enum CallFailure {
     Rejected(Rejection),
     /// The world failed; trying again may help.
     Failed,
-    /// The engine died first, so nobody knows whether it happened.
+    /// The engine died first, so the outcome is unknown.
     Lost,
 }
 
-impl House {
+impl EnginePlay {
     fn new(seed: u64, mutant: Option<Mutant>) -> Arc<Self> {
         let dice = Dice::new(seed);
         let clock = Arc::new(RuntimeClock::starting_at(START_MS));
@@ -141,13 +141,13 @@ impl House {
             setting.faults =
                 Faults { write_ms: 20, tell_ms: 10, fail: 30, lose_answer: 30, ..Faults::default() };
         }
-        Arc::new(House {
+        Arc::new(EnginePlay {
             dice,
             trace,
             clock,
             disk: Disk::new(mutant),
             setting,
-            book: Mutex::default(),
+            client_record: Mutex::default(),
             life: Mutex::default(),
             lost: watch::channel(0).0,
             working: AtomicUsize::new(0),
@@ -157,7 +157,7 @@ impl House {
     }
 
     async fn play(self: &Arc<Self>) {
-        self.trace.say(format_args!("{:?}", self.setting));
+        self.trace.log(format_args!("{:?}", self.setting));
         self.reopen().await;
         let mut clients: Vec<BoxFuture<'static, ()>> = Vec::new();
         for n in 0..self.setting.producers {
@@ -175,13 +175,13 @@ impl House {
         verdict::judge(self).await;
     }
 
-    /// Counts a client as one whose work the play waits for.
+    /// Registers a client that the play waits for.
     fn work(self: &Arc<Self>, client: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
         self.working.fetch_add(1, Ordering::SeqCst);
-        let house = self.clone();
+        let engine_play = self.clone();
         async move {
             client.await;
-            house.working.fetch_sub(1, Ordering::SeqCst);
+            engine_play.working.fetch_sub(1, Ordering::SeqCst);
         }
         .boxed()
     }
@@ -195,18 +195,18 @@ impl House {
         }
     }
 
-    /// When all work is done and every deadline is past, says that nothing happens any more.
+    /// Marks the play as quiet when all work is done and every deadline is past.
     async fn hush(self: Arc<Self>) {
         while self.is_working() {
             self.sleep(50).await;
         }
-        self.trace.say("the work is done");
+        self.trace.log("the work is done");
         if self.setting.last_crash {
             self.restart().await;
         }
         self.sleep((limits::PATIENCE_S + keeper::SKEW_MAX_MS / 500) * 1000).await;
         self.quiet.store(true, Ordering::SeqCst);
-        self.trace.say("quiet");
+        self.trace.log("quiet");
     }
 
     fn is_working(&self) -> bool {
@@ -217,8 +217,8 @@ impl House {
         self.quiet.load(Ordering::SeqCst)
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn client_record(&self) -> MutexGuard<'_, ClientRecord> {
+        self.client_record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn life(&self) -> MutexGuard<'_, Option<Life>> {
@@ -229,7 +229,7 @@ impl House {
         tokio::time::sleep(Duration::from_millis(ms)).await;
     }
 
-    /// Waits for an engine, and for a way to hear of its end.
+    /// Waits for an engine, and for a receiver that signals its end.
     async fn up(&self) -> (Engine, watch::Receiver<u64>) {
         loop {
             let mut lost = self.lost.subscribe();
@@ -242,8 +242,8 @@ impl House {
         }
     }
 
-    /// Asks the engine that is there. Whoever asks is answered, unless the engine dies.
-    async fn call<T, F>(&self, what: &str, ask: impl FnOnce(Engine) -> F) -> Result<T, Trouble>
+    /// Calls the current engine. Every call is answered, unless the engine dies.
+    async fn call<T, F>(&self, what: &str, ask: impl FnOnce(Engine) -> F) -> Result<T, CallFailure>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -251,7 +251,7 @@ impl House {
         let answer = tokio::time::timeout(limits::ANSWER_WAIT, Box::pin(ask(engine)));
         tokio::select! {
             biased;
-            _ = lost.changed() => Err(Trouble::Lost),
+            _ = lost.changed() => Err(CallFailure::Lost),
             answer = answer => match answer {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(Error::Rejected(rejection))) => {
@@ -259,17 +259,17 @@ impl House {
                     if rejection.code == Code::Internal {
                         self.trace.wrong(Check::Grammar, format_args!("{what}: {rejection}"));
                     }
-                    Err(Trouble::Rejected(rejection))
+                    Err(CallFailure::Rejected(rejection))
                 }
                 Ok(Err(Error::Failed(failure))) => {
                     if failure.code == Code::Internal {
                         self.trace.wrong(Check::Grammar, format_args!("{what}: {failure}"));
                     }
-                    Err(Trouble::Failed)
+                    Err(CallFailure::Failed)
                 }
                 Err(_) => {
                     self.trace.wrong(Check::Live, format_args!("{what} was never answered"));
-                    Err(Trouble::Lost)
+                    Err(CallFailure::Lost)
                 }
             },
         }

@@ -1,8 +1,8 @@
-//! One stream put together from the pieces that were found: what is proven, where it breaks off, what else is readable.
+//! Reassembles one stream from the pieces found: what is proven, where it breaks off, what else is readable.
 //!
 //! A piece of the hot part is proven by its group's sum; a chunk by the chain, which leads from its start over its bytes
 //! to the start of the next chunk or to the stream's head. Pieces may overlap. This file must not know pages or files.
-//! Entry point: [`weave`].
+//! Entry point: [`reassemble`].
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::ops::Range;
 use recount_log::chain::ChainValue;
 
 use super::cells::CellPlace;
-use super::sift::StreamRow;
+use super::classify::StreamRow;
 
 /// Records of one stream, in one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) enum Soundness {
 
 /// What was found of one stream.
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(super) struct StreamPieces {
     pub(super) row: Option<StreamRow>,
     pub(super) pieces: Vec<FoundRecords>,
     /// Every record before it is known to have existed.
@@ -46,7 +46,7 @@ pub(super) struct Pieces {
 
 /// A stream as it can be kept.
 #[derive(Debug, Clone)]
-pub(super) struct Woven {
+pub(super) struct RebuiltStream {
     /// Where it begins, and the chain before that.
     pub(super) first_sequence: u64,
     pub(super) start: ChainValue,
@@ -56,19 +56,19 @@ pub(super) struct Woven {
     pub(super) end: u64,
     pub(super) proven_end: u64,
     pub(super) known_end: u64,
-    /// Whether records before the first are missing although nothing says that they were taken away.
+    /// Whether records before the first are missing although nothing shows that they were removed.
     pub(super) lost_beginning: bool,
     /// Proven, and not connected to what is kept.
     pub(super) beyond: Vec<(FoundRecords, Range<u64>)>,
 }
 
-pub(super) fn weave(key: &str, found: &Pieces) -> Woven {
+pub(super) fn reassemble(key: &str, found: &StreamPieces) -> RebuiltStream {
     let mut pieces = found.pieces.clone();
     pieces.retain(|piece| piece.claimed.as_deref().is_none_or(|claimed| claimed == key));
     prove(&mut pieces, found.row.as_ref());
     pieces.sort_by_key(|piece| (piece.first_sequence, piece.end));
     let (first_sequence, start) = beginning(key, &pieces, found.row.as_ref());
-    let mut woven = Woven {
+    let mut woven = RebuiltStream {
         first_sequence,
         start,
         kept: Vec::new(),
@@ -80,7 +80,7 @@ pub(super) fn weave(key: &str, found: &Pieces) -> Woven {
         beyond: Vec::new(),
     };
     if let Some(row) = found.row.as_ref().filter(|row| row.first_sequence < first_sequence) {
-        // Kept from the middle on it would pass for a stream whose beginning was taken away.
+        // Kept from the middle on it would look like a stream whose beginning was removed.
         woven.first_sequence = row.first_sequence;
         woven.start = row.start.unwrap_or(ChainValue::start(key));
         (woven.end, woven.proven_end) = (row.first_sequence, row.first_sequence);
@@ -88,14 +88,14 @@ pub(super) fn weave(key: &str, found: &Pieces) -> Woven {
         return woven;
     }
     woven.proven_end = woven.follow(&pieces, |piece| piece.proof == Soundness::Sound);
-    // Where no head is left to compare with, records are kept and told to be unproven.
+    // Without a head to compare with, records are kept and reported as unproven.
     woven.follow(&pieces, |piece| piece.proof != Soundness::Changed);
     woven.known_end = woven.known_end.max(woven.end);
     woven.beyond = beyond(&pieces, woven.end);
     woven
 }
 
-/// Says of chunks whether the chain leads over them.
+/// Marks chunks that the chain leads over.
 fn prove(pieces: &mut [FoundRecords], row: Option<&StreamRow>) {
     let mut expected: HashMap<u64, Vec<ChainValue>> = HashMap::new();
     for piece in pieces.iter() {
@@ -129,20 +129,20 @@ fn beginning(key: &str, pieces: &[FoundRecords], row: Option<&StreamRow>) -> (u6
     match first {
         None => of_row.unwrap_or((0, from_zero)),
         Some(piece) if piece.first_sequence == 0 => (0, from_zero),
-        // The records before it were taken away, and a piece of the hot part may begin before the cut.
+        // The records before it were removed, and a piece of the hot part may begin before the cut.
         Some(piece) => match (of_row, piece.chain) {
             (Some(cut), _) if (piece.first_sequence..piece.end).contains(&cut.0) && cut.0 > 0 => cut,
             (_, Some((start, _))) => (piece.first_sequence, start),
             _ => match row.filter(|row| row.next_sequence == piece.first_sequence) {
                 Some(row) => (row.next_sequence, row.head),
-                // A hot piece whose chain nobody knows cannot begin a stream.
+                // A hot piece with an unknown chain cannot begin a stream.
                 None => of_row.unwrap_or((0, from_zero)),
             },
         },
     }
 }
 
-impl Woven {
+impl RebuiltStream {
     /// Goes on with pieces that continue what is kept, those in order of their first record. Answers the new end.
     fn follow(&mut self, pieces: &[FoundRecords], takes: impl Fn(&FoundRecords) -> bool) -> u64 {
         let mut longest: Option<&FoundRecords> = None;

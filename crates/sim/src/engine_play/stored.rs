@@ -1,4 +1,4 @@
-//! What the stored events of one run say by themselves. Must not know what anybody was told.
+//! What the stored events of one run show by themselves. Must not know what clients observed.
 
 use bytes::Bytes;
 use recount_event::{Payload, codec};
@@ -11,7 +11,7 @@ pub(super) fn at(stored: &[Stored], sequence: u64) -> Option<&Stored> {
     stored.binary_search_by_key(&sequence, |found| found.0).ok().map(|place| &stored[place])
 }
 
-/// Where a run begins by its own words: behind what its newest marker names, or at 0.
+/// Where a run begins according to its own events: after what its newest marker names, or at 0.
 pub(super) fn begins(stored: &[Stored]) -> u64 {
     let marker = stored.iter().rev().find_map(|(_, _, bytes)| {
         let is_marker =

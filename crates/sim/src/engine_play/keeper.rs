@@ -1,4 +1,4 @@
-//! Kills engines, shuts them down, opens others on what was durable, with clocks that do not agree.
+//! Kills engines, shuts them down, opens others on the durable state, with clocks that do not agree.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use recount_engine::Engine;
 use recount_world::{Clock, SeededEntropy, Tasks, World};
 
-use super::{House, Life, frame};
+use super::{EnginePlay, Life, frame};
 use crate::limits;
 use crate::store::{FaultStore, Faults};
 use crate::trace::Check;
@@ -17,46 +17,46 @@ pub(super) const SKEW_MAX_MS: u64 = 40_000;
 
 /// A clock that is set otherwise in each life.
 struct Skewed {
-    house: Arc<House>,
+    engine_play: Arc<EnginePlay>,
     ahead_ms: u64,
 }
 
 impl Clock for Skewed {
     fn now_ms(&self) -> u64 {
-        (self.house.clock.now_ms() + self.ahead_ms).saturating_sub(SKEW_MAX_MS / 2)
+        (self.engine_play.clock.now_ms() + self.ahead_ms).saturating_sub(SKEW_MAX_MS / 2)
     }
 }
 
-pub(super) async fn keep(house: Arc<House>) {
-    let dice = house.dice.fork("keeper");
-    for _ in 0..house.setting.crashes {
-        house.sleep(100 + dice.below(4000)).await;
-        let Some(life) = house.life().clone() else { continue };
+pub(super) async fn keep(engine_play: Arc<EnginePlay>) {
+    let dice = engine_play.dice.fork("keeper");
+    for _ in 0..engine_play.setting.crashes {
+        engine_play.sleep(100 + dice.below(4000)).await;
+        let Some(life) = engine_play.life().clone() else { continue };
         if dice.permille(250) {
-            house.shut_down(life).await;
+            engine_play.shut_down(life).await;
         } else {
-            house.kill(life).await;
+            engine_play.kill(life).await;
         }
-        house.sleep(dice.below(2000)).await;
-        house.reopen().await;
+        engine_play.sleep(dice.below(2000)).await;
+        engine_play.reopen().await;
     }
-    house.sleep(dice.below(3000)).await;
-    house.calm.store(true, Ordering::SeqCst);
-    if let Some(life) = &*house.life() {
+    engine_play.sleep(dice.below(3000)).await;
+    engine_play.calm.store(true, Ordering::SeqCst);
+    if let Some(life) = &*engine_play.life() {
         life.store.calm();
     }
-    house.trace.say("calm");
+    engine_play.trace.log("calm");
 }
 
-impl House {
+impl EnginePlay {
     pub(super) async fn kill(&self, life: Life) {
-        self.trace.say("killed");
+        self.trace.log("killed");
         self.trace.count(|counts| counts.crashes += 1);
         self.bury(life).await;
     }
 
     async fn shut_down(&self, life: Life) {
-        self.trace.say("shut down");
+        self.trace.log("shut down");
         self.trace.count(|counts| counts.shutdowns += 1);
         match tokio::time::timeout(limits::ANSWER_WAIT, life.engine.shutdown()).await {
             Ok(0) => {}
@@ -81,7 +81,7 @@ impl House {
             let dice = self.dice.fork(&format!("life {lives} {attempt}"));
             let calm = self.calm.load(Ordering::SeqCst);
             let faults = if calm { Faults::default() } else { self.setting.faults };
-            let clock = Skewed { house: self.clone(), ahead_ms: dice.below(SKEW_MAX_MS) };
+            let clock = Skewed { engine_play: self.clone(), ahead_ms: dice.below(SKEW_MAX_MS) };
             let world = World {
                 clock: Arc::new(clock),
                 entropy: Arc::new(SeededEntropy::new(dice.draw() as u64)),
@@ -91,12 +91,12 @@ impl House {
             let framing = Arc::new(frame::Padded { padding: self.setting.padding });
             match Engine::open(Arc::new(store.clone()), world, framing).await {
                 Ok(engine) => {
-                    self.trace.say(format_args!("opened, calm: {calm}"));
+                    self.trace.log(format_args!("opened, calm: {calm}"));
                     *self.life() = Some(Life { engine, store });
                     return;
                 }
                 Err(error) => {
-                    self.trace.say(format_args!("not opened: {error}"));
+                    self.trace.log(format_args!("not opened: {error}"));
                     store.cut().await;
                     self.sleep(100).await;
                 }

@@ -1,4 +1,4 @@
-//! Says what a producer or a performer might report next: mostly what is legal, sometimes what is not.
+//! Generates what a producer or a performer might report next: mostly legal, sometimes not.
 
 use recount_event::family::approval::{self, DefaultDecision};
 use recount_event::family::assistant::{FinalAnswer, TextComplete, TextDelta, ToolCallProposed};
@@ -13,12 +13,12 @@ use recount_run::PromptKind;
 use crate::belief::{Belief, Call, Shell, Stage, Turn};
 use crate::dice::Dice;
 
-/// How a run is told.
-pub struct Teller<'a> {
+/// Generates the events of a run.
+pub struct EventGenerator<'a> {
     pub dice: &'a Dice,
     /// Makes names that no other run uses.
     pub tag: &'a str,
-    /// How often, in a thousand, something is said without looking whether it may be.
+    /// How often, in a thousand, an event is generated without regard to the rules.
     pub wild: u64,
     /// The longest time a person is given, in seconds.
     pub patience: u64,
@@ -26,8 +26,8 @@ pub struct Teller<'a> {
 
 const TOOLS: [&str; 3] = ["shell", "read_file", "search"];
 
-impl Teller<'_> {
-    /// Up to `most` events that could come next; none when there is nothing to say.
+impl EventGenerator<'_> {
+    /// Up to `most` events that could come next; none when nothing can.
     pub fn batch(&self, belief: &Belief, most: u64) -> Vec<Payload> {
         let mut belief = belief.clone();
         let mut batch = Vec::new();
@@ -390,7 +390,7 @@ pub fn id(text: &str) -> ForeignId {
     ForeignId::parse(text).expect("names are made of letters, digits and dashes")
 }
 
-/// As it comes in from outside: checked text. `None` when the door refuses it.
+/// As input from outside: checked text. `None` when the check refuses it.
 pub fn draft(payload: &Payload) -> Option<Draft> {
     door::draft(payload.type_name(), &payload.write()).ok()
 }

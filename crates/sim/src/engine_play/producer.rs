@@ -1,4 +1,4 @@
-//! Producers of external runs, and performers of our own. They send again what was not answered.
+//! Producers of external runs, and performers of own runs. They resend what was not answered.
 
 use std::sync::Arc;
 
@@ -7,28 +7,36 @@ use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, Event, RunId, TaskId, codec, door};
 use recount_run::Command;
 
-use super::{House, Trouble};
+use super::{CallFailure, EnginePlay};
 use crate::belief::Belief;
 use crate::dice::Dice;
+use crate::event_generator::{self, EventGenerator};
 use crate::limits;
-use crate::teller::{self, Teller};
 use crate::trace::Check;
 
 /// How often something is sent again before the store is taken to be dead.
 const TRIES_MAX: u64 = 400;
 
-pub(super) async fn produce(house: Arc<House>, n: u64) {
-    let dice = house.dice.fork(&format!("producer {n}"));
-    let mut producer =
-        Producer { name: format!("p{n}"), dice, task: None, round: 0, epoch: 0, seq: 0, last: None, house };
+pub(super) async fn produce(engine_play: Arc<EnginePlay>, n: u64) {
+    let dice = engine_play.dice.fork(&format!("producer {n}"));
+    let mut producer = Producer {
+        name: format!("p{n}"),
+        dice,
+        task: None,
+        round: 0,
+        epoch: 0,
+        seq: 0,
+        last: None,
+        engine_play,
+    };
     for round in 0..2 {
         producer.round = round;
-        producer.tell_a_run().await;
+        producer.report_run().await;
     }
 }
 
 struct Producer {
-    house: Arc<House>,
+    engine_play: Arc<EnginePlay>,
     dice: Dice,
     name: String,
     task: Option<TaskId>,
@@ -48,24 +56,28 @@ struct Known {
 
 impl Known {
     /// Reads what has happened since.
-    async fn catch_up(&mut self, house: &House) -> Result<(), Trouble> {
+    async fn catch_up(&mut self, engine_play: &EnginePlay) -> Result<(), CallFailure> {
         loop {
             let (run, after) = (self.run, self.next.checked_sub(1));
             let ask = |engine: Engine| async move { engine.read().read_run(run, after, 50).await };
-            let (page, more) = match house.call("read_run", ask).await {
-                Err(Trouble::Rejected(rejection)) if !house.is_gone(run, &rejection) => {
-                    house.trace.wrong(Check::Readers, format_args!("{run} may not be read: {rejection}"));
-                    return Err(Trouble::Rejected(rejection));
+            let (page, more) = match engine_play.call("read_run", ask).await {
+                Err(CallFailure::Rejected(rejection)) if !engine_play.is_gone(run, &rejection) => {
+                    engine_play
+                        .trace
+                        .wrong(Check::Readers, format_args!("{run} may not be read: {rejection}"));
+                    return Err(CallFailure::Rejected(rejection));
                 }
                 read => read?,
             };
             for (sequence, bytes) in page {
                 if sequence > self.next {
-                    house.told_gap("a page", run, self.next, self.next, sequence - 1);
+                    engine_play.saw_gap("a page", run, self.next, self.next, sequence - 1);
                 }
                 match codec::decode(&bytes) {
                     Ok(event) => self.belief.see(event.payload()),
-                    Err(why) => house.trace.wrong(Check::Grammar, format_args!("{run} {sequence}: {why}")),
+                    Err(why) => {
+                        engine_play.trace.wrong(Check::Grammar, format_args!("{run} {sequence}: {why}"))
+                    }
                 }
                 self.next = sequence + 1;
             }
@@ -76,7 +88,7 @@ impl Known {
     }
 }
 
-impl House {
+impl EnginePlay {
     /// What is known of a run by reading all of it; `None` when that is not possible now.
     pub(super) async fn look_at(&self, run: RunId) -> Option<Belief> {
         let mut known = Known { run, next: 0, belief: Belief::default() };
@@ -86,21 +98,22 @@ impl House {
 }
 
 impl Producer {
-    async fn tell_a_run(&mut self) {
+    async fn report_run(&mut self) {
         let Some(run) = self.begin().await else { return };
-        self.house.trace.say(format_args!("{} tells {run}", self.name));
-        self.house.trace.count(|counts| counts.runs += 1);
-        self.house.book().runs.push(run);
+        self.engine_play.trace.log(format_args!("{} tells {run}", self.name));
+        self.engine_play.trace.count(|counts| counts.runs += 1);
+        self.engine_play.client_record().runs.push(run);
         (self.epoch, self.seq, self.last) = (self.dice.below(3), 0, None);
         let mut known = Known { run, next: 0, belief: Belief::default() };
         for _ in 0..15 + self.dice.below(25) {
-            self.house.sleep(1 + self.dice.below(400)).await;
-            if known.catch_up(&self.house).await.is_err() {
+            self.engine_play.sleep(1 + self.dice.below(400)).await;
+            if known.catch_up(&self.engine_play).await.is_err() {
                 continue;
             }
             let tag = format!("{}-{}", self.name, self.round);
-            let teller = Teller { dice: &self.dice, tag: &tag, wild: 30, patience: limits::PATIENCE_S };
-            let batch = teller.batch(&known.belief, 7);
+            let event_generator =
+                EventGenerator { dice: &self.dice, tag: &tag, wild: 30, patience: limits::PATIENCE_S };
+            let batch = event_generator.batch(&known.belief, 7);
             if known.belief.ended {
                 break;
             }
@@ -108,7 +121,7 @@ impl Producer {
                 let drafts = batch.into_iter().map(Draft::from).collect();
                 self.submit(run, drafts).await;
             } else {
-                self.report(run, batch.iter().filter_map(teller::draft).collect()).await;
+                self.report(run, batch.iter().filter_map(event_generator::draft).collect()).await;
                 self.stray(run).await;
             }
         }
@@ -119,56 +132,58 @@ impl Producer {
         for _ in 0..TRIES_MAX {
             let task = self.task;
             let queued = Queued::new(kind);
-            let begun = if task.is_none() && self.dice.permille(300) {
+            let created = if task.is_none() && self.dice.permille(300) {
                 let ask =
                     |engine: Engine| async move { engine.write().create_task(None, Some(queued)).await };
-                self.house.call("create_task", ask).await.map(|(row, run)| {
+                self.engine_play.call("create_task", ask).await.map(|(row, run)| {
                     self.task = row.id.parse().ok();
-                    self.house.book().tasks.extend(self.task);
+                    self.engine_play.client_record().tasks.extend(self.task);
                     self.belongs(run, self.task);
                     run
                 })
             } else {
                 let new = NewRun { queued, task, session: None, resumed_from: None };
                 let ask = |engine: Engine| async move { engine.write().create_run(new).await };
-                self.house.call("create_run", ask).await.map(|(run, receipt)| {
+                self.engine_play.call("create_run", ask).await.map(|(run, receipt)| {
                     self.belongs(Some(run), task);
-                    self.house.acknowledge(run, receipt, &[]);
+                    self.engine_play.acknowledge(run, receipt, &[]);
                     Some(run)
                 })
             };
-            match begun {
+            match created {
                 Ok(run) => return run,
-                Err(Trouble::Rejected(rejection)) if rejection.code == Code::TaskBusy => {
-                    // It began and nobody told us, or the one before goes on.
+                Err(CallFailure::Rejected(rejection)) if rejection.code == Code::TaskBusy => {
+                    // It started without an answer, or the one before goes on.
                     self.task = None;
                 }
-                Err(Trouble::Rejected(rejection))
+                Err(CallFailure::Rejected(rejection))
                     if rejection.code == Code::TaskErased
-                        && task.is_some_and(|task| self.house.book().deletions.contains_key(&task)) =>
+                        && task.is_some_and(|task| {
+                            self.engine_play.client_record().deletions.contains_key(&task)
+                        }) =>
                 {
                     self.task = None;
                 }
-                Err(Trouble::Rejected(rejection)) => {
-                    self.house.trace.wrong(Check::Live, format_args!("a run is refused: {rejection}"));
+                Err(CallFailure::Rejected(rejection)) => {
+                    self.engine_play.trace.wrong(Check::Live, format_args!("a run is refused: {rejection}"));
                     return None;
                 }
-                Err(Trouble::Failed | Trouble::Lost) => {}
+                Err(CallFailure::Failed | CallFailure::Lost) => {}
             }
             self.back_off().await;
         }
-        self.house.trace.wrong(Check::Live, "no run can be begun");
+        self.engine_play.trace.wrong(Check::Live, "no run can be created");
         None
     }
 
     fn belongs(&self, run: Option<RunId>, task: Option<TaskId>) {
         if let (Some(run), Some(task)) = (run, task) {
-            self.house.book().task_of.insert(run, task);
+            self.engine_play.client_record().task_of.insert(run, task);
         }
     }
 
     async fn back_off(&self) {
-        self.house.sleep(20 + self.dice.below(300)).await;
+        self.engine_play.sleep(20 + self.dice.below(300)).await;
     }
 
     /// Reports a batch until it is known what became of it.
@@ -176,56 +191,61 @@ impl Producer {
         if drafts.is_empty() {
             return;
         }
-        let triple = Triple { producer: teller::id(&self.name), epoch: self.epoch, seq: self.seq };
+        let triple = Triple { producer: event_generator::id(&self.name), epoch: self.epoch, seq: self.seq };
         // By this event the batch is found again in the log.
         let mark = format!(r#"{{"p":"{}","e":{},"s":{}}}"#, self.name, self.epoch, self.seq);
         let mark = door::draft("ext.sim.batch", &mark).expect("a mark is legal");
         let drafts: Vec<Draft> = std::iter::once(mark).chain(drafts).collect();
-        self.house.book().batches.entry((run, self.name.clone(), self.epoch, self.seq)).or_insert(None);
+        self.engine_play
+            .client_record()
+            .batches
+            .entry((run, self.name.clone(), self.epoch, self.seq))
+            .or_insert(None);
         for _ in 0..TRIES_MAX {
             match self.send(run, triple.clone(), drafts.clone()).await {
                 Ok(receipt) => {
-                    self.house.trace.say(format_args!(
+                    self.engine_play.trace.log(format_args!(
                         "{} {}/{} landed at {}..={}",
                         self.name, self.epoch, self.seq, receipt.first_sequence, receipt.last_sequence
                     ));
-                    self.house.trace.count(|counts| counts.batches += 1);
-                    self.house.acknowledge(run, receipt, &drafts);
+                    self.engine_play.trace.count(|counts| counts.batches += 1);
+                    self.engine_play.acknowledge(run, receipt, &drafts);
                     let batch = (run, self.name.clone(), self.epoch, self.seq);
-                    self.house.book().batches.insert(batch, Some(receipt));
+                    self.engine_play.client_record().batches.insert(batch, Some(receipt));
                     self.seq += 1;
                     self.last = Some((triple, drafts, receipt));
                     return;
                 }
-                Err(Trouble::Rejected(rejection)) => {
-                    self.house.trace.say(format_args!("{} refused: {rejection}", self.name));
+                Err(CallFailure::Rejected(rejection)) => {
+                    self.engine_play.trace.log(format_args!("{} refused: {rejection}", self.name));
                     let fair = matches!(
                         rejection.code,
                         Code::EventRefused | Code::RunEnded | Code::LimitReached | Code::IdTaken
                     );
                     // What producers did is forgotten shortly before the run.
-                    let is_going = rejection.code == Code::ProducerGap && self.house.is_wanted_deleted(run);
-                    if !fair && !is_going && !self.house.is_gone(run, &rejection) {
+                    let is_going =
+                        rejection.code == Code::ProducerGap && self.engine_play.is_wanted_deleted(run);
+                    if !fair && !is_going && !self.engine_play.is_gone(run, &rejection) {
                         let wrong = format!("batch {}/{} of {run}: {rejection}", self.epoch, self.seq);
-                        self.house.trace.wrong(Check::Once, wrong);
+                        self.engine_play.trace.wrong(Check::Once, wrong);
                     }
                     return;
                 }
-                Err(Trouble::Failed | Trouble::Lost) => {}
+                Err(CallFailure::Failed | CallFailure::Lost) => {}
             }
             if self.dice.permille(30) {
                 // Another instance takes over, not knowing what became of this batch.
                 (self.epoch, self.seq) = (self.epoch + 1 + self.dice.below(2), 0);
-                self.house.trace.say(format_args!("{} begins anew in {}", self.name, self.epoch));
+                self.engine_play.trace.log(format_args!("{} begins anew in {}", self.name, self.epoch));
                 return;
             }
             self.back_off().await;
         }
-        self.house.trace.wrong(Check::Live, format_args!("{run} takes no batch"));
+        self.engine_play.trace.wrong(Check::Live, format_args!("{run} takes no batch"));
     }
 
-    async fn send(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, Trouble> {
-        self.house
+    async fn send(&self, run: RunId, triple: Triple, drafts: Vec<Draft>) -> Result<Receipt, CallFailure> {
+        self.engine_play
             .call("ingest", |engine: Engine| async move { engine.write().ingest(run, triple, drafts).await })
             .await
     }
@@ -250,19 +270,19 @@ impl Producer {
         };
         match (self.send(run, triple, drafts).await, expected) {
             (Ok(other), None) if other == receipt => {}
-            // Where its events are gone nobody knows any more at which position they were.
+            // The positions of removed events are unknown.
             (Ok(other), None)
                 if (other.first_sequence, other.last_sequence)
                     == (receipt.first_sequence, receipt.last_sequence)
-                    && self.house.may_be_gone(run, receipt.last_sequence) => {}
-            (Err(Trouble::Rejected(rejection)), Some(expected)) if rejection.code == expected => {}
-            (Err(Trouble::Failed | Trouble::Lost), _) => {}
-            (Err(Trouble::Rejected(_)), _) if self.house.is_wanted_deleted(run) => {}
+                    && self.engine_play.may_be_gone(run, receipt.last_sequence) => {}
+            (Err(CallFailure::Rejected(rejection)), Some(expected)) if rejection.code == expected => {}
+            (Err(CallFailure::Failed | CallFailure::Lost), _) => {}
+            (Err(CallFailure::Rejected(_)), _) if self.engine_play.is_wanted_deleted(run) => {}
             (Ok(other), _) => {
-                self.house.trace.wrong(Check::Once, format_args!("{what}: {other:?}, not {receipt:?}"));
+                self.engine_play.trace.wrong(Check::Once, format_args!("{what}: {other:?}, not {receipt:?}"));
             }
-            (Err(Trouble::Rejected(rejection)), _) => {
-                self.house.trace.wrong(Check::Once, format_args!("{what}: {rejection}"));
+            (Err(CallFailure::Rejected(rejection)), _) => {
+                self.engine_play.trace.wrong(Check::Once, format_args!("{what}: {rejection}"));
             }
         }
     }
@@ -274,13 +294,13 @@ impl Producer {
         }
         let command = Command::Progress { drafts };
         let ask = |engine: Engine| async move { engine.write().submit(run, command).await };
-        match self.house.call("submit", ask).await {
-            Ok(Some(receipt)) => self.house.acknowledge(run, receipt, &[]),
+        match self.engine_play.call("submit", ask).await {
+            Ok(Some(receipt)) => self.engine_play.acknowledge(run, receipt, &[]),
             Ok(None) => {}
-            Err(Trouble::Rejected(rejection)) => {
-                self.house.trace.say(format_args!("{} refused: {rejection}", self.name));
+            Err(CallFailure::Rejected(rejection)) => {
+                self.engine_play.trace.log(format_args!("{} refused: {rejection}", self.name));
             }
-            Err(Trouble::Failed | Trouble::Lost) => self.back_off().await,
+            Err(CallFailure::Failed | CallFailure::Lost) => self.back_off().await,
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Rows whose newest state is not in their table yet: a map in memory, in front of the table.
+//! Rows whose newest state is not in their table yet: a map in memory, consulted before the table.
 //!
-//! The writer changes it after a commit is durable and before any observer or client learns of it. A reader asks it *before* it takes
-//! its snapshot of the database: then the snapshot has everything that was in the table by then. A snapshot may also
-//! have more, when rows were brought to the table in between; of several rows together a reader would then see some
-//! older than others. So the writer counts before it begins to bring rows there, and who reads several rows begins anew
-//! when the count has changed (see [`Fresh::between`]). It must not know SQL.
+//! The writer changes it after a commit is durable and before any observer or client learns of it. A reader reads it
+//! *before* it takes its snapshot of the database: the snapshot then has everything that was in the table by then. A
+//! snapshot may also have more, if rows were written to the table in between; a read of several rows would then mix older
+//! and newer ones. So the writer counts each round of writing rows to the table, and a read of several rows is repeated
+//! when the count has changed (see [`PendingRows::between`]). It must not know SQL.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -35,7 +35,7 @@ impl RowState {
         self.row.as_ref().map_or(0, |(_, value)| value.len())
     }
 
-    pub(crate) fn told(self, key: &Arc<str>) -> Option<Row> {
+    pub(crate) fn into_row(self, key: &Arc<str>) -> Option<Row> {
         self.row.map(|(version, value)| Row { key: key.clone(), version, value })
     }
 }
@@ -98,18 +98,18 @@ impl RowStates {
 
 /// One for the writer and all readers.
 #[derive(Default)]
-pub(crate) struct Fresh(Mutex<FreshRows>);
+pub(crate) struct PendingRows(Mutex<PendingRowMap>);
 
 #[derive(Default)]
-struct FreshRows {
+struct PendingRowMap {
     states: RowStates,
-    /// When the oldest of them came.
+    /// When the oldest of them was changed.
     since: Option<Instant>,
-    /// How often the writer began to bring them to the table.
+    /// How often the writer started to move them to the table.
     rounds: u64,
 }
 
-/// How much is fresh.
+/// The amount of pending rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Amount {
     pub(crate) rows: usize,
@@ -122,8 +122,8 @@ impl Amount {
     }
 }
 
-impl Fresh {
-    fn lock(&self) -> MutexGuard<'_, FreshRows> {
+impl PendingRows {
+    fn lock(&self) -> MutexGuard<'_, PendingRowMap> {
         self.0.lock().expect("nothing panics while it holds the fresh rows")
     }
 
@@ -134,7 +134,7 @@ impl Fresh {
         self.lock().states.get(space, key).cloned()
     }
 
-    /// The fresh rows of a range together with what the table has, which `stored` reads in one snapshot that it takes
+    /// The pending rows of a range together with what the table has, which `stored` reads in one snapshot that it takes
     /// when it is called: at most so many rows.
     pub(crate) fn between<E>(
         &self,
@@ -142,15 +142,15 @@ impl Fresh {
         mut stored: impl FnMut(usize, &dyn Fn() -> bool) -> Result<Option<Vec<Row>>, E>,
     ) -> Result<Vec<Row>, E> {
         loop {
-            let (rounds, fresh) = {
+            let (rounds, pending_rows) = {
                 let inner = self.lock();
                 (inner.rounds, inner.states.range(range))
             };
-            // Each of the fresh ones may stand in the place of one of the table's.
-            let most = range.limit.saturating_add(fresh.len());
+            // Each pending row may replace one of the table's.
+            let most = range.limit.saturating_add(pending_rows.len());
             let holds = || self.lock().rounds == rounds;
             if let Some(stored) = stored(most, &holds)? {
-                return Ok(merge(fresh, stored, range));
+                return Ok(merge(pending_rows, stored, range));
             }
         }
     }
@@ -162,26 +162,26 @@ impl Fresh {
         Amount { rows: inner.states.count, bytes: inner.states.bytes }
     }
 
-    /// When the oldest came; `None` when nothing is fresh.
+    /// When the oldest was changed; `None` when nothing is pending.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.lock().since
     }
 
-    /// Says of a row what the table says of it. Then the table may be changed beyond what was told, see
-    /// [`Fresh::begin_round`].
+    /// Records the table's current state of a row. Then the table may be changed further, see
+    /// [`PendingRows::begin_round`].
     pub(crate) fn pin(&self, space: &Arc<str>, key: &Arc<str>, state: RowState) {
         self.lock().states.put(space, key, state);
     }
 
-    /// All of them, to be written to the table by whoever asks. Who began to read several rows before begins anew, and
-    /// who begins later does not look at what the table has of these.
+    /// All of them, for the caller to write to the table. A read of several rows that started before is repeated, and
+    /// one that starts later ignores the table's state of these rows.
     pub(crate) fn begin_round(&self) -> Vec<(Arc<str>, Arc<str>, RowState)> {
         let mut inner = self.lock();
         inner.rounds += 1;
         inner.states.iter().map(|(space, key, state)| (space.clone(), key.clone(), state.clone())).collect()
     }
 
-    /// What a commit made of rows. With `folded` all that was fresh before it is in the table.
+    /// What a commit made of rows. With `folded` all rows that were pending before it are in the table.
     pub(crate) fn landed(&self, new: &mut RowStates, folded: bool, now: Instant) {
         let mut inner = self.lock();
         if folded {
@@ -206,7 +206,7 @@ impl Fresh {
         }
     }
 
-    /// Begins with what the database says.
+    /// Replaces everything with the state from the database.
     pub(crate) fn replace(&self, states: RowStates, now: Instant) {
         let mut inner = self.lock();
         inner.since = (!states.is_empty()).then_some(now);
@@ -215,16 +215,16 @@ impl Fresh {
     }
 }
 
-/// Both are in the order of the range; where both have a row, the fresh one counts.
-fn merge(fresh: Vec<(Arc<str>, RowState)>, stored: Vec<Row>, range: &RowRange) -> Vec<Row> {
-    if fresh.is_empty() {
+/// Both are in the order of the range; where both have a row, the pending one counts.
+fn merge(pending_rows: Vec<(Arc<str>, RowState)>, stored: Vec<Row>, range: &RowRange) -> Vec<Row> {
+    if pending_rows.is_empty() {
         return stored;
     }
     let comes_first = |one: &str, other: &str| if range.backwards { one > other } else { one < other };
-    let (mut fresh, mut stored) = (fresh.into_iter().peekable(), stored.into_iter().peekable());
+    let (mut pending_rows, mut stored) = (pending_rows.into_iter().peekable(), stored.into_iter().peekable());
     let mut merged = Vec::new();
     while merged.len() < range.limit {
-        let next = match (fresh.peek(), stored.peek()) {
+        let next = match (pending_rows.peek(), stored.peek()) {
             (None, None) => break,
             (Some((key, _)), Some(row)) if comes_first(&row.key, key) => stored.next(),
             (None, Some(_)) => stored.next(),
@@ -232,7 +232,7 @@ fn merge(fresh: Vec<(Arc<str>, RowState)>, stored: Vec<Row>, range: &RowRange) -
                 if other.is_some_and(|row| row.key == *key) {
                     stored.next();
                 }
-                fresh.next().and_then(|(key, state)| state.told(&key))
+                pending_rows.next().and_then(|(key, state)| state.into_row(&key))
             }
         };
         merged.extend(next);
@@ -251,16 +251,16 @@ mod tests {
         RowState { row, in_table: false }
     }
 
-    fn fresh(rows: &[(&str, &str)]) -> Fresh {
-        let fresh = Fresh::default();
-        land(&fresh, rows, false);
-        fresh
+    fn pending_rows(rows: &[(&str, &str)]) -> PendingRows {
+        let pending_rows = PendingRows::default();
+        land(&pending_rows, rows, false);
+        pending_rows
     }
 
-    fn land(fresh: &Fresh, rows: &[(&str, &str)], folded: bool) {
+    fn land(pending_rows: &PendingRows, rows: &[(&str, &str)], folded: bool) {
         let mut new = RowStates::default();
         rows.iter().for_each(|(key, value)| new.put(&"s".into(), &(*key).into(), state(value)));
-        fresh.landed(&mut new, folded, recount_world::moment());
+        pending_rows.landed(&mut new, folded, recount_world::moment());
     }
 
     fn range(prefix: &str, after: Option<&str>, backwards: bool, limit: usize) -> RowRange {
@@ -290,7 +290,8 @@ mod tests {
 
     #[test]
     fn what_is_fresh_stands_before_what_the_table_has() {
-        let fresh = fresh(&[("a1", "x"), ("a3", "gone"), ("a5", "y"), ("b", "z"), ("a9", "gone")]);
+        let pending_rows =
+            pending_rows(&[("a1", "x"), ("a3", "gone"), ("a5", "y"), ("b", "z"), ("a9", "gone")]);
         for (prefix, after, backwards, limit, expected) in [
             ("a", None, false, 9, "a1=x a2=table a4=table a5=y a6=table"),
             ("a", None, true, 9, "a6=table a5=y a4=table a2=table a1=x"),
@@ -302,7 +303,7 @@ mod tests {
             ("a", None, false, 0, ""),
         ] {
             let range = range(prefix, after, backwards, limit);
-            let found = fresh.between(&range, |most, holds| {
+            let found = pending_rows.between(&range, |most, holds| {
                 assert!(holds());
                 Ok::<_, Infallible>(Some(stored("a1 a2 a3 a4 a5 a6", &range, most)))
             });
@@ -310,50 +311,53 @@ mod tests {
             assert_eq!(told(&found), expected, "{prefix} {after:?} {backwards} {limit}");
         }
         let elsewhere = RowRange { space: "t".into(), ..range("", None, false, 9) };
-        let Ok(found) = fresh.between(&elsewhere, |_, _| Ok::<_, Infallible>(Some(Vec::new())));
+        let Ok(found) = pending_rows.between(&elsewhere, |_, _| Ok::<_, Infallible>(Some(Vec::new())));
         assert_eq!(found, []);
     }
 
     #[test]
     fn who_reads_while_rows_are_brought_to_the_table_begins_anew() {
-        let fresh = fresh(&[("a", "old"), ("b", "old")]);
+        let pending_rows = pending_rows(&[("a", "old"), ("b", "old")]);
         let range = range("", None, false, 9);
         let mut turns = 0;
-        let Ok(found) = fresh.between(&range, |most, holds| {
+        let Ok(found) = pending_rows.between(&range, |most, holds| {
             turns += 1;
             if turns == 1 {
-                assert_eq!(fresh.begin_round().len(), 2);
+                assert_eq!(pending_rows.begin_round().len(), 2);
                 assert!(!holds());
                 return Ok::<_, Infallible>(None);
             }
             assert!(holds());
-            // Committed in between, and told to nobody yet.
+            // Committed in between, and not published yet.
             Ok(Some(stored("a b", &range, most)))
         });
         assert_eq!((told(&found).as_str(), turns), ("a=old b=old", 2));
-        land(&fresh, &[("c", "new")], true);
-        assert_eq!(fresh.get("s", "a"), None);
-        assert_eq!(fresh.amount().rows, 1);
+        land(&pending_rows, &[("c", "new")], true);
+        assert_eq!(pending_rows.get("s", "a"), None);
+        assert_eq!(pending_rows.amount().rows, 1);
     }
 
-    /// A row that was brought to the table while it was changed once more has to be taken from there when it goes.
+    /// A row that is moved to the table while it changes again has to be deleted there when it is removed.
     #[test]
     fn what_was_brought_to_the_table_is_known_to_be_there() {
-        let fresh = fresh(&[("a", "x"), ("b", "gone")]);
-        fresh.begin_round();
-        land(&fresh, &[("a", "gone"), ("b", "y"), ("c", "z")], true);
-        let in_table = |key| fresh.get("s", key).unwrap().in_table;
+        let pending_rows = pending_rows(&[("a", "x"), ("b", "gone")]);
+        pending_rows.begin_round();
+        land(&pending_rows, &[("a", "gone"), ("b", "y"), ("c", "z")], true);
+        let in_table = |key| pending_rows.get("s", key).unwrap().in_table;
         assert_eq!((in_table("a"), in_table("b"), in_table("c")), (true, false, false));
     }
 
     #[test]
     fn amounts_are_of_what_is_there_now() {
-        let fresh = fresh(&[("ab", "123"), ("c", "4")]);
-        assert_eq!((fresh.amount().rows, fresh.amount().bytes), (2, 7));
-        land(&fresh, &[("ab", "gone")], false);
-        assert_eq!((fresh.amount().rows, fresh.amount().bytes), (2, 4));
-        assert!(fresh.since().is_some());
-        land(&fresh, &[], true);
-        assert_eq!((fresh.amount().rows, fresh.amount().bytes, fresh.since()), (0, 0, None));
+        let pending_rows = pending_rows(&[("ab", "123"), ("c", "4")]);
+        assert_eq!((pending_rows.amount().rows, pending_rows.amount().bytes), (2, 7));
+        land(&pending_rows, &[("ab", "gone")], false);
+        assert_eq!((pending_rows.amount().rows, pending_rows.amount().bytes), (2, 4));
+        assert!(pending_rows.since().is_some());
+        land(&pending_rows, &[], true);
+        assert_eq!(
+            (pending_rows.amount().rows, pending_rows.amount().bytes, pending_rows.since()),
+            (0, 0, None)
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! What a row means, told by its shape: which table it is from, and what it says there.
+//! Classifies a row by its shape: which table it is from, and what it holds.
 //!
-//! A table that is missing from the schema is found like any other, as long as its pages are there. Columns that a later
-//! schema adds at the end are passed over. This file must not know pages or how streams fit together.
-//! Entry point: [`sift`].
+//! A table that is missing from the schema is recognised like any other, as long as its pages exist. Columns that a later
+//! schema adds at the end are ignored. This file must not know pages or how streams fit together.
+//! Entry point: [`classify`].
 
 use recount_log::chain::ChainValue;
 
@@ -11,7 +11,7 @@ use crate::packing::{self, Change, FeedSpan, Slot};
 use crate::rows;
 
 /// A row of one of our tables.
-pub(super) enum Sifted {
+pub(super) enum ClassifiedRow {
     Stream(StreamRow),
     /// The index of stream names.
     Name {
@@ -31,7 +31,7 @@ pub(super) enum Sifted {
     Row(NewRow),
     /// Where the tree of a table begins.
     Root(u32),
-    /// It has the shape of one of ours, but what it says makes no sense.
+    /// It has the shape of one of ours, but its content is invalid.
     Damaged,
     /// None of ours.
     Foreign,
@@ -66,7 +66,7 @@ pub(super) struct GroupRow {
     pub(super) sound: bool,
 }
 
-/// A row of a space, as it is from one commit on.
+/// The state of a row of a space from one commit on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NewRow {
     /// The commit, where it is in the journal of changes and not in its table.
@@ -77,12 +77,12 @@ pub(super) struct NewRow {
     pub(super) value: Option<(u64, Vec<u8>)>,
 }
 
-pub(super) fn sift(row: StoredRow) -> Sifted {
+pub(super) fn classify(row: StoredRow) -> ClassifiedRow {
     use Value::{Bytes, Null, Number, Text};
     let StoredRow { place, number, values } = row;
     match (number, &values[..]) {
         (Some(id), [Null, Text(key), Number(next), Number(last), Bytes(head), rest @ ..]) => {
-            or_damaged(stream(id, key, [*next, *last], head, rest).map(Sifted::Stream))
+            or_damaged(stream(id, key, [*next, *last], head, rest).map(ClassifiedRow::Stream))
         }
         (
             Some(_),
@@ -101,28 +101,32 @@ pub(super) fn sift(row: StoredRow) -> Sifted {
             ],
         ) => {
             let numbers = [*first, *records, *position];
-            or_damaged(chunk(place, *stream, numbers, start, [index, positions], events).map(Sifted::Chunk))
+            or_damaged(
+                chunk(place, *stream, numbers, start, [index, positions], events).map(ClassifiedRow::Chunk),
+            )
         }
         (Some(first), [Null, Number(records), Bytes(index), events @ (Text(_) | Bytes(_)), ..]) => {
-            or_damaged(group(place, first, *records, index, events).map(Sifted::Group))
+            or_damaged(group(place, first, *records, index, events).map(ClassifiedRow::Group))
         }
         (Some(first), [Null, Number(last), Bytes(spans), ..]) => or_damaged(feed(first, *last, spans)),
         (Some(_), [Null, Number(commit), Number(first_needed), Bytes(packed), ..]) => {
             or_damaged(changes(*commit, *first_needed, packed))
         }
         (None, [Text(space), Text(key), Number(version), Bytes(value), rest @ ..]) => {
-            or_damaged(row_of(space, key, *version, value, rest).map(Sifted::Row))
+            or_damaged(row_of(space, key, *version, value, rest).map(ClassifiedRow::Row))
         }
-        (None, [Text(key), Number(id)]) => or_damaged(text(key).map(|key| Sifted::Name { id: *id, key })),
+        (None, [Text(key), Number(id)]) => {
+            or_damaged(text(key).map(|key| ClassifiedRow::Name { id: *id, key }))
+        }
         (Some(_), [Text(kind), Text(_), Text(_), Number(root), Text(_)]) if kind == b"table" => {
-            or_damaged(u32::try_from(*root).ok().map(Sifted::Root))
+            or_damaged(u32::try_from(*root).ok().map(ClassifiedRow::Root))
         }
-        _ => Sifted::Foreign,
+        _ => ClassifiedRow::Foreign,
     }
 }
 
-fn or_damaged(found: Option<Sifted>) -> Sifted {
-    found.unwrap_or(Sifted::Damaged)
+fn or_damaged(found: Option<ClassifiedRow>) -> ClassifiedRow {
+    found.unwrap_or(ClassifiedRow::Damaged)
 }
 
 fn stream(id: i64, key: &[u8], [next, last]: [i64; 2], head: &[u8], rest: &[Value]) -> Option<StreamRow> {
@@ -173,14 +177,14 @@ fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Valu
     Some(GroupRow { place, first_position: unsigned(first)?, slots, joined: joined.to_vec(), sound })
 }
 
-fn feed(first: i64, last: i64, spans: &[u8]) -> Option<Sifted> {
+fn feed(first: i64, last: i64, spans: &[u8]) -> Option<ClassifiedRow> {
     let (first, last) = (unsigned(first)?, unsigned(last)?);
     let spans = packing::spans_of_feed(spans)?;
     let end = spans.iter().try_fold(first, |end, span| end.checked_add(span.count))?;
-    (last.checked_add(1) == Some(end)).then_some(Sifted::Feed { first, spans })
+    (last.checked_add(1) == Some(end)).then_some(ClassifiedRow::Feed { first, spans })
 }
 
-fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<Sifted> {
+fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<ClassifiedRow> {
     let (commit, first_needed) = (unsigned(commit)?, unsigned(first_needed)?);
     let changes = packing::changes_of(commit, first_needed, packed)?;
     let row = |Change { space, key, row }: Change<'_>| NewRow {
@@ -189,10 +193,10 @@ fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<Sifted> {
         key: key.to_owned(),
         value: row.map(|(version, value)| (version, value.to_vec())),
     };
-    Some(Sifted::Changes { first_needed, rows: changes.into_iter().map(row).collect() })
+    Some(ClassifiedRow::Changes { first_needed, rows: changes.into_iter().map(row).collect() })
 }
 
-/// Before schema 5 rows had no checksum; then nothing tells whether one was changed.
+/// Before schema 5 rows had no checksum; then a changed row cannot be recognised.
 fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8], rest: &[Value]) -> Option<NewRow> {
     let version = unsigned(version).filter(|version| *version > 0)?;
     let (space, key) = (text(space)?, text(key)?);

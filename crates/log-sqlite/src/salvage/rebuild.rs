@@ -1,8 +1,8 @@
-//! A new store made of what was found: streams with their places, rows with their versions, and nothing else.
+//! Builds a new store from what was found: streams with their places, rows with their versions, and nothing else.
 //!
-//! Records are staged in a file of their own and written in the order of their positions, as when an older schema is
-//! brought forward; positions of which no record is left are told to be nobody's. In the end each stream must lead to the
-//! head that its records have. This file must not know how anything was found. Entry point: [`plant`].
+//! Records are staged in a file of their own and written in the order of their positions, as in a schema upgrade;
+//! positions without a record are marked as removed. In the end each stream must lead to the
+//! head of its records. This file must not know how anything was found. Entry point: [`rebuild`].
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use recount_log::chain::ChainValue;
 use recount_log::{Fault, FaultKind, Retry};
 use rusqlite::{Connection, params};
 
-use super::sift::StreamRow;
+use super::classify::StreamRow;
 use super::{Salvage, SalvagedRow, Stream, show};
 use crate::connection::{DatabaseFile, Role};
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::folder::{Folder, make_database_at, sync_folder};
 use crate::gather::Window;
 use crate::layout::{self, NewFeed, StreamTail, Totals, int};
@@ -42,7 +42,7 @@ impl Tombstone {
 }
 
 /// Makes a store in a folder that holds none.
-pub(super) fn plant(
+pub(super) fn rebuild(
     salvage: &mut Salvage,
     to: &Path,
     streams: &[Stream],
@@ -67,22 +67,22 @@ pub(super) fn plant(
     make_database_at(&stage)?;
     stage_records(salvage, &connection, &stage, streams)?;
     let written = write(salvage, &connection, streams, choose);
-    connection.execute_batch("DETACH stage").doing("closing what was staged")?;
-    std::fs::remove_file(&stage).doing(&format!("removing {}", stage.display()))?;
+    connection.execute_batch("DETACH stage").context("closing what was staged")?;
+    std::fs::remove_file(&stage).context(&format!("removing {}", stage.display()))?;
     written?;
     Folder::sync(&folder)?;
     sync_folder(to.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// Puts all records beside the store, each at its position, under the numbers that their streams will have.
+/// Writes all records to a staging file, each at its position, under the numbers that their streams will have.
 fn stage_records(
     salvage: &mut Salvage,
     connection: &Connection,
     stage: &Path,
     streams: &[Stream],
 ) -> Result<(), Fault> {
-    let doing = "staging records";
-    connection.execute("ATTACH ?1 AS stage", [stage.to_string_lossy()]).doing(doing)?;
+    let context = "staging records";
+    connection.execute("ATTACH ?1 AS stage", [stage.to_string_lossy()]).context(context)?;
     // It is thrown away whatever happens.
     connection
         .execute_batch(
@@ -91,21 +91,21 @@ fn stage_records(
                 sequence INTEGER NOT NULL, bytes BLOB NOT NULL);
             BEGIN",
         )
-        .doing(doing)?;
+        .context(context)?;
     {
         let mut insert =
-            connection.prepare("INSERT INTO stage.records VALUES (?1, ?2, ?3, ?4)").doing(doing)?;
+            connection.prepare("INSERT INTO stage.records VALUES (?1, ?2, ?3, ?4)").context(context)?;
         for (number, stream) in (1_i64..).zip(streams).filter(|(_, stream)| !stream.erased) {
             show(&mut salvage.image, stream.id, &stream.woven.kept, &mut |sequence, position, bytes| {
                 let values = params![int(position), number, int(sequence), bytes];
                 insert
                     .execute(values)
-                    .doing(&format!("staging record {sequence} of stream {}", stream.key))
+                    .context(&format!("staging record {sequence} of stream {}", stream.key))
                     .map(drop)
             })?;
         }
     }
-    connection.execute_batch("COMMIT").doing(doing)
+    connection.execute_batch("COMMIT").context(context)
 }
 
 fn write(
@@ -114,31 +114,31 @@ fn write(
     streams: &[Stream],
     choose: &dyn Fn(SalvagedRow<'_>) -> bool,
 ) -> Result<(), Fault> {
-    let doing = "writing what was salvaged";
-    connection.execute_batch("BEGIN IMMEDIATE").doing(doing)?;
+    let context = "writing what was salvaged";
+    connection.execute_batch("BEGIN IMMEDIATE").context(context)?;
     for (number, stream) in (1_i64..).zip(streams) {
-        layout::insert_stream(connection, &stream.key, number).doing(doing)?;
-        layout::update_stream(connection, &stream.key, &first_tail(number, stream)).doing(doing)?;
+        layout::insert_stream(connection, &stream.key, number).context(context)?;
+        layout::update_stream(connection, &stream.key, &first_tail(number, stream)).context(context)?;
     }
     write_records(connection)?;
     for ((space, key), (version, value)) in &salvage.rows {
         if choose(SalvagedRow { space, key, value }) {
             rows::put_row(connection, space, key, *version, value)
-                .doing(&format!("writing row {space}/{key}"))?;
+                .context(&format!("writing row {space}/{key}"))?;
         }
     }
     for stream in streams.iter().filter(|stream| !stream.erased) {
-        let written = layout::stream_tail(connection, &stream.key).doing(doing)?;
+        let written = layout::stream_tail(connection, &stream.key).context(context)?;
         if written.is_none_or(|tail| (tail.next_sequence, tail.head) != (stream.end, stream.head)) {
             return Err(corrupt(format!("stream {} was not written as it was read", stream.key)));
         }
     }
-    connection.execute_batch("COMMIT").doing(doing)
+    connection.execute_batch("COMMIT").context(context)
 }
 
-/// How a stream stands before its records are written.
+/// The tail of a stream before its records are written.
 fn first_tail(id: i64, stream: &Stream) -> StreamTail {
-    let fresh = StreamTail::fresh(id, &stream.key);
+    let fresh = StreamTail::empty(id, &stream.key);
     if let Some(tombstone) = stream.tombstone {
         return StreamTail {
             next_sequence: tombstone.next_sequence,
@@ -156,7 +156,7 @@ fn first_tail(id: i64, stream: &Stream) -> StreamTail {
 
 /// Writes all staged records in the order of their positions.
 fn write_records(connection: &Connection) -> Result<(), Fault> {
-    let doing = "writing what was salvaged";
+    let context = "writing what was salvaged";
     let mut all = Totals::default();
     let mut land = |mut window: Window<'_>| -> Result<(), Fault> {
         window.pieces(&mut |piece| {
@@ -164,15 +164,15 @@ fn write_records(connection: &Connection) -> Result<(), Fault> {
             all.more(piece.new);
             Ok(true)
         })?;
-        window.feed()?.iter().try_for_each(|row| layout::insert_feed(connection, row).doing(doing))
+        window.feed()?.iter().try_for_each(|row| layout::insert_feed(connection, row).context(context))
     };
     let mut statement = connection
         .prepare("SELECT position, stream, sequence, bytes FROM stage.records ORDER BY position")
-        .doing(doing)?;
-    let mut found = statement.query([]).doing(doing)?;
+        .context(context)?;
+    let mut found = statement.query([]).context(context)?;
     let (mut window, mut records, mut next) = (Window::new(connection), 0, 1);
-    while let Some(row) = found.next().doing(doing)? {
-        let position = layout::number(row, 0).doing(doing)?;
+    while let Some(row) = found.next().context(context)? {
+        let position = layout::number(row, 0).context(context)?;
         if position > next || window.bytes() >= MIGRATION_BATCH_BYTES || records >= SALVAGE_BATCH_RECORDS {
             if records > 0 {
                 land(std::mem::replace(&mut window, Window::new(connection)))?;
@@ -180,20 +180,20 @@ fn write_records(connection: &Connection) -> Result<(), Fault> {
             records = 0;
         }
         if position > next {
-            layout::insert_feed(connection, &nobodys(next, position - 1)).doing(doing)?;
+            layout::insert_feed(connection, &nobodys(next, position - 1)).context(context)?;
         }
-        let bytes = layout::bytes(row, 3).doing(doing)?;
-        let sequence = layout::number(row, 2).doing(doing)?;
-        window.push(position, row.get(1).doing(doing)?, sequence, &bytes)?;
+        let bytes = layout::bytes(row, 3).context(context)?;
+        let sequence = layout::number(row, 2).context(context)?;
+        window.push(position, row.get(1).context(context)?, sequence, &bytes)?;
         (records, next) = (records + 1, position + 1);
     }
     if records > 0 {
         land(window)?;
     }
-    layout::set_totals(connection, all).doing(doing)
+    layout::set_totals(connection, all).context(context)
 }
 
-/// Positions whose records are gone.
+/// Positions of removed records.
 fn nobodys(first: u64, last: u64) -> NewFeed {
     let span = FeedSpan { stream: NOBODY, first_sequence: 0, count: last - first + 1 };
     NewFeed { first, last, spans: packing::feed_spans(&[span]) }

@@ -1,4 +1,4 @@
-//! What the clients were told, for comparing it with what is stored.
+//! What the clients observed, for comparing it with what is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use recount_engine::Receipt;
 use recount_event::{Draft, RunId, TaskId, codec};
 use recount_log::{ReadBound, Store};
 
-use super::House;
+use super::EnginePlay;
 use super::stored::{at, begins};
 use crate::store;
 use crate::trace::Check;
@@ -23,7 +23,7 @@ pub(super) enum Target {
 pub(super) type Batch = (RunId, String, u64, u64);
 
 #[derive(Default)]
-pub(super) struct Book {
+pub(super) struct ClientRecord {
     pub(super) runs: Vec<RunId>,
     /// What was acknowledged.
     pub(super) acknowledged: BTreeMap<(RunId, u64), blake3::Hash>,
@@ -31,7 +31,7 @@ pub(super) struct Book {
     pub(super) seen: BTreeMap<(Target, u64), blake3::Hash>,
     /// Batches that were sent, and the receipt of those that were acknowledged.
     pub(super) batches: BTreeMap<Batch, Option<Receipt>>,
-    /// Accepted answers, by approval: whose, and where.
+    /// Accepted answers, by approval, with run and place.
     pub(super) answers: BTreeMap<String, Vec<(RunId, u64, String)>>,
     /// Which run and event was read at a place of the feed.
     pub(super) feed_places: BTreeMap<u64, (RunId, u64)>,
@@ -39,10 +39,10 @@ pub(super) struct Book {
     pub(super) task_of: BTreeMap<RunId, TaskId>,
     /// The first event that is left, as it was acknowledged.
     pub(super) pruned: BTreeMap<RunId, u64>,
-    /// Runs that somebody holds by a pin now, and those that anybody ever pinned.
+    /// Runs that are pinned now, and those that were ever pinned.
     pub(super) held: BTreeSet<RunId>,
     pub(super) ever_pinned: BTreeSet<RunId>,
-    /// Tasks that somebody wanted deleted, and whether that was acknowledged.
+    /// Tasks whose deletion was requested, and whether it was acknowledged.
     pub(super) deletions: BTreeMap<TaskId, bool>,
 }
 
@@ -50,7 +50,7 @@ const WITHDRAWALS: [&str; 3] = ["approval.resolved", "clarification.timed_out", 
 
 const EVERYTHING: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX };
 
-impl House {
+impl EnginePlay {
     /// What is stored of a run.
     pub(super) fn stored(&self, run: RunId) -> Vec<(u64, u64, Bytes)> {
         let found = store::answer(self.disk.memory().read(&run.to_string().into(), 0, EVERYTHING));
@@ -65,7 +65,7 @@ impl House {
         found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect()
     }
 
-    /// Notes that events were acknowledged. They must be there already, if nobody took them away since.
+    /// Records acknowledged events. They must be stored already, unless they were removed since.
     pub(super) fn acknowledge(&self, run: RunId, receipt: Receipt, drafts: &[Draft]) {
         let stored = self.stored(run);
         let is_whole = !self.may_be_gone(run, receipt.first_sequence);
@@ -74,17 +74,15 @@ impl House {
                 if self.may_be_gone(run, sequence) {
                     continue;
                 }
-                self.trace.wrong(
-                    Check::Durable,
-                    format_args!("{run} {sequence} was acknowledged and is not there"),
-                );
+                self.trace
+                    .wrong(Check::Durable, format_args!("{run} {sequence} was acknowledged and is missing"));
                 return;
             };
             if sequence == receipt.last_sequence && *position != receipt.position {
                 let wrong = format!("{run} {sequence} is at {position}, not at {}", receipt.position);
                 self.trace.wrong(Check::Durable, wrong);
             }
-            self.book().acknowledged.insert((run, sequence), blake3::hash(bytes));
+            self.client_record().acknowledged.insert((run, sequence), blake3::hash(bytes));
         }
         if !is_whole {
             return;
@@ -112,7 +110,7 @@ impl House {
 
     /// Looks whether everything that was ever acknowledged is there.
     pub(super) fn compare_acknowledged(&self) {
-        let acknowledged = self.book().acknowledged.clone();
+        let acknowledged = self.client_record().acknowledged.clone();
         let mut run_at = None;
         let (mut stored, mut gone_before) = (Vec::new(), 0);
         for ((run, sequence), hash) in &acknowledged {
