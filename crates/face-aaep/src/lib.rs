@@ -11,6 +11,7 @@ mod manifest;
 pub mod project;
 mod projections;
 mod replies;
+mod reply_state;
 mod reply_tokens;
 mod request;
 mod resume;
@@ -23,6 +24,6 @@ mod view;
 
 pub use error::refusal_response;
 pub use recount_aaep_host::MANIFEST;
-pub use replies::{AttemptLog, Outcome, ReplyAttempt};
+pub use reply_state::{AttemptLog, Outcome, ReplyAttempt};
 pub use reply_tokens::TokenKey;
 pub use serve::{FaceFigures, FaceState, router};
