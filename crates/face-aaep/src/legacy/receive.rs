@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 use super::room::{Room, RoomKey, RoomReader, Rooms};
 use super::{RoomAgent, compat};
 use crate::manifest;
-use crate::replies::{self, PromptReply};
+use crate::replies;
+use crate::reply_state::PromptReply;
 use crate::subscription::Subscriptions;
 
 /// A caller in a room.

@@ -11,7 +11,7 @@ use recount_event::RunId;
 use super::{FaceState, Requester, join};
 use crate::project::JoinReason;
 use crate::projections::Broken;
-use crate::replies::ReplyState;
+use crate::reply_state::ReplyState;
 use crate::request::{Redaction, Wish};
 use crate::subscription::{Kept, NewSubscription, Subscription};
 use crate::{limits, manifest};
