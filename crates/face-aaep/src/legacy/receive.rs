@@ -152,6 +152,6 @@ async fn begin(from: &RoomCaller<'_>, input: &str) -> Reply {
 
 fn unavailable(error: &Error) -> axum::response::Response {
     tracing::warn!(%error, "the agent of a room cannot begin a run");
-    let why = "the run could not be begun; try again shortly";
+    let why = "the run could not be started; try again shortly";
     response::error(http::StatusCode::SERVICE_UNAVAILABLE, "unavailable", why)
 }

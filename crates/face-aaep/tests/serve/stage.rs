@@ -205,7 +205,7 @@ impl Run {
             clarification_id: ForeignId::parse(question).unwrap(),
             response: Json::of(&answer).unwrap(),
             blocks: None,
-            by: "somebody".into(),
+            by: "caller".into(),
             config: None,
         };
         self.engine.write().submit(self.id, command).await.unwrap();
