@@ -51,8 +51,12 @@ pub const HANDOVER_WAIT: Duration = Duration::from_secs(1);
 /// How often it is looked for subscriptions whose time is up.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
-/// Prompts that a subscription can reply to; when it is shown one more, it can no longer reply to the first of them.
-pub const PROMPTS_SHOWN_MAX: usize = 128;
+/// Prompts that a subscription can reply to, as many as a run may have open; when it is shown one more, it can no longer
+/// reply to the first of them.
+pub const PROMPTS_SHOWN_MAX: usize = 64;
+
+/// Of those, the ones that tell a subscription their time; one more, and the first of them no longer does.
+pub const COUNTDOWNS_MAX: usize = 16;
 
 /// Messages of a subscription that wait to be handled; one more is dropped and counted.
 pub const REPLIES_WAITING_MAX: usize = 16;

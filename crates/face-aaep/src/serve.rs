@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use self::feed::Stream;
 use crate::legacy::{RoomAgent, RoomFeed, Rooms};
 use crate::projections::Projections;
-use crate::replies::{AttemptLog, Unlogged};
+use crate::reply_state::{AttemptLog, Unlogged};
 use crate::reply_tokens::{ReplyTokens, Surface, TokenKey};
 use crate::subscription::Subscriptions;
 use crate::traffic::Traffic;

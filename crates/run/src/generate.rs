@@ -53,7 +53,7 @@ impl<'a> Dice<'a> {
 /// The events of a whole run.
 pub fn own_run(numbers: &[u16]) -> Vec<Event> {
     let run_id: RunId = RUN.parse().expect("it is the id of a run");
-    let mut run = GeneratedRun {
+    let mut run = OwnRun {
         dice: Dice::new(numbers),
         state: State::blank(run_id, None, None),
         events: Vec::new(),
@@ -73,7 +73,7 @@ pub fn own_run(numbers: &[u16]) -> Vec<Event> {
     run.events
 }
 
-struct GeneratedRun<'a> {
+struct OwnRun<'a> {
     dice: Dice<'a>,
     state: State,
     events: Vec<Event>,
@@ -109,7 +109,7 @@ enum Way {
     HandOff,
 }
 
-impl GeneratedRun<'_> {
+impl OwnRun<'_> {
     fn try_to(&mut self, command: Command) -> bool {
         self.now_ms += self.dice.below(50) as u64;
         let stamp = Stamp { now_ms: self.now_ms, entropy: u128::from(self.named) };

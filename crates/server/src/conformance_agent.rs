@@ -34,11 +34,10 @@ pub(crate) struct ConformanceAgent {
 impl ConformanceAgent {
     /// An agent with a session of its own for its runs, of which several may be at work.
     pub(crate) async fn new(engine: &Engine) -> Result<ConformanceAgent, StartError> {
-        let failed = |why: String| StartError::failed(format!("the conformance agent cannot begin: {why}"));
         let row = engine.write().create_session(Some("Conformance".to_owned())).await;
-        let row = row.map_err(|why| failed(why.to_string()))?;
-        let session = row.id.parse().map_err(|_| failed(format!("{:?} is no id of a session", row.id)))?;
-        Ok(ConformanceAgent { engine: engine.clone(), session })
+        let row =
+            row.map_err(|why| StartError::failed(format!("the conformance agent cannot start: {why}")))?;
+        Ok(ConformanceAgent { engine: engine.clone(), session: row.id })
     }
 }
 

@@ -123,7 +123,7 @@ mod tests {
         }
         let sent = json!({
             "type": "confirmation.reply", "reply_token": "rpl_1", "decision": "accept",
-            "subscription_id": "sub_of_somebody", "timestamp": "yesterday",
+            "subscription_id": "sub_of_another", "timestamp": "yesterday",
         });
         let Some(Message::ConfirmationReply(confirmation)) = reply(sent) else { panic!("it is a reply") };
         assert_eq!(confirmation.subscription_id, subscription);

@@ -11,7 +11,7 @@ use recount_aaep::wire::ReplyToken;
 use recount_aaep::{Event, Kind};
 use recount_aaep_host::{Close, Feed, Item};
 use recount_engine::{Error, ListQuery};
-use recount_event::RunId;
+use recount_event::{ForeignId, RunId};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -124,14 +124,13 @@ impl<F: Feed> RoomFeed<F> {
         let (engine, replies) = (subscription.engine(), subscription.replies());
         let mut query =
             ListQuery { after: None, limit: limits::ROOM_PROMPTS_PAGE, status: Some("pending".into()) };
-        let (of, mut open) = (run.to_string(), Vec::new());
-        let mut note = |run_id: &str, id: &str| {
-            let id = recount_event::ForeignId::parse(id).ok().filter(|_| run_id == of);
-            open.extend(id.map(|id| replies.token_of(run, &id)));
+        let mut open = Vec::new();
+        let mut note = |of: RunId, prompt: &ForeignId| {
+            open.extend((of == run).then(|| replies.token_of(run, prompt)));
         };
         loop {
             let page = engine.read().list_approvals(&query).await?;
-            page.items.iter().for_each(|row| note(&row.run_id, &row.id));
+            page.items.iter().for_each(|row| note(row.run_id, &row.id));
             query.after = page.next;
             if query.after.is_none() || !page.has_more {
                 break;
@@ -140,7 +139,7 @@ impl<F: Feed> RoomFeed<F> {
         query.after = None;
         loop {
             let page = engine.read().list_clarifications(&query).await?;
-            page.items.iter().for_each(|row| note(&row.run_id, &row.id));
+            page.items.iter().for_each(|row| note(row.run_id, &row.id));
             query.after = page.next;
             if query.after.is_none() || !page.has_more {
                 return Ok(open);

@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 use super::room::{Room, RoomKey, RoomReader, Rooms};
 use super::{RoomAgent, compat};
 use crate::manifest;
-use crate::replies::{self, PromptReply};
+use crate::replies;
+use crate::reply_state::PromptReply;
 use crate::subscription::Subscriptions;
 
 /// A caller in a room.
@@ -151,6 +152,6 @@ async fn begin(from: &RoomCaller<'_>, input: &str) -> Reply {
 
 fn unavailable(error: &Error) -> axum::response::Response {
     tracing::warn!(%error, "the agent of a room cannot begin a run");
-    let why = "the run could not be begun; try again shortly";
+    let why = "the run could not be started; try again shortly";
     response::error(http::StatusCode::SERVICE_UNAVAILABLE, "unavailable", why)
 }

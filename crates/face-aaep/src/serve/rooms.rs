@@ -13,7 +13,7 @@ use crate::legacy::{self, RoomAgent, RoomCaller, RoomFeed, RoomKey, RoomReader, 
 use crate::manifest;
 use crate::project::JoinReason;
 use crate::projections::Broken;
-use crate::replies::ReplyState;
+use crate::reply_state::ReplyState;
 use crate::request::Wish;
 use crate::subscription::{Kept, NewSubscription, Subscription};
 

@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::BodyExt as _;
 use recount_engine::{Engine, Error, Narrowing, NewRun, Scope, Visitor};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{RunId, SessionId, TaskId};
+use recount_event::{RunId, SessionId};
 use recount_face_aaep::RoomAgent;
 use recount_transport::sse::Decoder;
 use serde_json::{Value, json};
@@ -164,7 +164,7 @@ async fn a_room_has_the_runs_of_its_name_and_of_its_caller() {
     let task = |title: &str| {
         let title = title.to_owned();
         let engine = stage.engine.clone();
-        async move { engine.write().create_task(Some(title), None).await.unwrap().0.id.parse::<TaskId>().unwrap() }
+        async move { engine.write().create_task(Some(title), None).await.unwrap().0.id }
     };
     let (ours, other) = (task("ours").await, task("other").await);
     let narrowing = Narrowing { tasks: [ours].into(), ..Narrowing::default() };
@@ -220,7 +220,7 @@ impl RoomAgent for Beginner {
 async fn an_input_begins_a_run_of_the_agent_and_the_id_of_its_session_comes_before_it() {
     let stage = Stage::new().await;
     let session = stage.engine.write().create_session(None).await.unwrap();
-    let agent = Beginner { engine: stage.engine.clone(), session: session.id.parse().unwrap() };
+    let agent = Beginner { engine: stage.engine.clone(), session: session.id };
     let stage = stage.with_agent(Arc::new(agent), true);
     let operator = stage.operator();
     let mut room = Room::enter(&stage, &operator, "beginner").await;

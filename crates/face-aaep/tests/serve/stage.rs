@@ -69,7 +69,7 @@ impl Stage {
     }
 
     pub(crate) async fn task(&self) -> TaskId {
-        self.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap()
+        self.engine.write().create_task(None, None).await.unwrap().0.id
     }
 
     /// The same with an agent of a room.
@@ -205,7 +205,7 @@ impl Run {
             clarification_id: ForeignId::parse(question).unwrap(),
             response: Json::of(&answer).unwrap(),
             blocks: None,
-            by: "somebody".into(),
+            by: "caller".into(),
             config: None,
         };
         self.engine.write().submit(self.id, command).await.unwrap();

@@ -24,7 +24,7 @@ pub(super) enum BrokenOff {
 }
 
 /// What comes of a prompt.
-enum Outcome {
+enum PlayOutcome {
     Approved,
     /// With the answer as text.
     Answered(String),
@@ -159,8 +159,8 @@ impl Player {
         });
         self.report(&[("approval.requested", asked)]).await?;
         match self.outcome(&prompt).await? {
-            Outcome::Approved => self.call(confirm.tool, &call).await,
-            Outcome::Answered(_) | Outcome::Declined => Ok(()),
+            PlayOutcome::Approved => self.call(confirm.tool, &call).await,
+            PlayOutcome::Answered(_) | PlayOutcome::Declined => Ok(()),
         }
     }
 
@@ -173,7 +173,7 @@ impl Player {
             "timeout_seconds": self.prompt_wait.as_secs(),
         });
         self.report(&[("clarification.requested", asked)]).await?;
-        let Outcome::Answered(answer) = self.outcome(&prompt).await? else { return Ok(()) };
+        let PlayOutcome::Answered(answer) = self.outcome(&prompt).await? else { return Ok(()) };
         // The words are ours: what was chosen, never what was sent.
         let chosen =
             clarify.choices.iter().find(|(value, _)| *value == answer).map_or("", |(_, label)| label);
@@ -201,20 +201,23 @@ impl Player {
     }
 
     /// Waits for what comes of a prompt.
-    async fn outcome(&mut self, prompt: &str) -> Result<Outcome, BrokenOff> {
+    async fn outcome(&mut self, prompt: &str) -> Result<PlayOutcome, BrokenOff> {
         while let Some(events) = self.events.next().await? {
             for event in events {
                 let (id, outcome) = match event.payload() {
                     Payload::ApprovalResolved(said) => {
                         let approved = said.decision == Decision::Approved;
-                        (&said.approval_id, if approved { Outcome::Approved } else { Outcome::Declined })
+                        (
+                            &said.approval_id,
+                            if approved { PlayOutcome::Approved } else { PlayOutcome::Declined },
+                        )
                     }
-                    Payload::ApprovalTimedOut(late) => (&late.approval_id, Outcome::Declined),
+                    Payload::ApprovalTimedOut(late) => (&late.approval_id, PlayOutcome::Declined),
                     Payload::ClarificationAnswered(said) => {
                         let text = serde_json::from_str(said.response.text()).unwrap_or_default();
-                        (&said.clarification_id, Outcome::Answered(text))
+                        (&said.clarification_id, PlayOutcome::Answered(text))
                     }
-                    Payload::ClarificationTimedOut(late) => (&late.clarification_id, Outcome::Declined),
+                    Payload::ClarificationTimedOut(late) => (&late.clarification_id, PlayOutcome::Declined),
                     _ => continue,
                 };
                 if id.as_str() == prompt {

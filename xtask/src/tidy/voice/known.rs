@@ -34,7 +34,7 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/engine", "is not there", 13),
     ("crates/engine", "mend", 1),
     ("crates/engine", "somebody", 35),
-    ("crates/engine", "stands in", 14),
+    ("crates/engine", "stands in", 13),
     ("crates/engine", "whoever", 33),
     ("crates/run", "is not there", 2),
     ("docs", "begun", 5),
