@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Duration;
 
-use self::lines::{Line, Lines};
+use self::lines::{InputLine, InputLines};
 use crate::limits;
 use crate::link::{Dial, Heard, Link, LinkError, Target};
 
@@ -45,7 +45,7 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let dial = Dial { token: token.map(str::to_owned), ..Dial::to(target.clone()) };
     let mut bridge = Bridge { world, dial, output, subscribed: None };
-    let mut lines = Lines::new(input);
+    let mut lines = InputLines::new(input);
     loop {
         let heard = async {
             match &mut bridge.subscribed {
@@ -55,12 +55,12 @@ pub async fn serve(
         };
         tokio::select! {
             line = lines.next() => match line? {
-                Line::Text(line) => bridge.take(&line).await?,
-                Line::TooLong => {
+                InputLine::Text(line) => bridge.take(&line).await?,
+                InputLine::TooLong => {
                     let message = format!("a line is longer than {} bytes", limits::MESSAGE_BYTES_MAX);
                     bridge.fail(None, PARSE_ERROR, &message).await?;
                 }
-                Line::End => break,
+                InputLine::End => break,
             },
             heard = heard => bridge.pass_on(heard).await?,
         }

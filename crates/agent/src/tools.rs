@@ -41,6 +41,9 @@ use crate::tool::Tool;
 
 use places::ToolPlaces;
 
+/// The tools of [`Tools::add_commands`], which exist only where commands can be run.
+pub const COMMAND_TOOLS: &[&str] = &["git_diff", "git_exec", "git_status", "shell_exec"];
+
 /// Tools by name.
 #[derive(Clone, Default)]
 pub struct Tools {
@@ -86,10 +89,16 @@ impl Tools {
 
     /// Those that run commands, which needs somewhere to run them.
     pub fn add_commands(&mut self, sandbox: &Arc<Sandbox>) {
-        self.add(shell::ShellExec::new(sandbox.clone()));
-        self.add(git_status::GitStatus::new(sandbox.clone()));
-        self.add(git_diff::GitDiff::new(sandbox.clone()));
-        self.add(git_exec::GitExec::new(sandbox.clone()));
+        let commands: [Arc<dyn Tool>; COMMAND_TOOLS.len()] = [
+            Arc::new(git_diff::GitDiff::new(sandbox.clone())),
+            Arc::new(git_exec::GitExec::new(sandbox.clone())),
+            Arc::new(git_status::GitStatus::new(sandbox.clone())),
+            Arc::new(shell::ShellExec::new(sandbox.clone())),
+        ];
+        for (tool, name) in commands.into_iter().zip(COMMAND_TOOLS) {
+            debug_assert_eq!(tool.name(), *name, "COMMAND_TOOLS lists them in this order");
+            self.by_name.insert(tool.name(), tool);
+        }
     }
 
     pub fn add(&mut self, tool: impl Tool) {

@@ -27,6 +27,7 @@ mod partial;
 mod pin;
 mod policy;
 mod prune;
+mod reach;
 mod run;
 mod salvage;
 mod schema;
@@ -41,11 +42,10 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::exit::{self, Failure};
+use crate::exit;
+use crate::failure::Failure;
 
 pub(crate) use self::invocation::Invocation;
-pub(crate) use self::ls::gather;
-pub(crate) use self::tail::damage_words;
 
 /// A durable, verifiable event log for AI agent runs.
 #[derive(Parser)]
@@ -125,12 +125,12 @@ pub(crate) fn run() -> ExitCode {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct Subject {
-    /// The run's id
+    /// Id of the run
     run: Option<String>,
-    /// All runs
+    /// Follow all runs
     #[arg(long)]
     all: bool,
-    /// The audit trail: starts, tokens, refused requests and what was deleted; needs the scope admin
+    /// Follow the audit trail: starts, tokens, refused requests and deletions; needs the scope admin
     #[arg(long)]
     audit: bool,
 }

@@ -280,11 +280,11 @@ registry! {
     ToolFileReverted(file::Legacy) = "tool.file.reverted", Deprecated, Producer, aap "silent", aaep "silent";
     ApprovalRequested(approval::Requested) = "approval.requested", Core, Producer, aap "silent; the stop comes with run.waiting", aaep "state.changed to awaiting_input, then awaiting.confirmation";
     ApprovalResolved(approval::Resolved) = "approval.resolved", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, with the answer and its author";
-    ApprovalExtended(approval::Extended) = "approval.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input and back, then awaiting.confirmation with the time left";
+    ApprovalExtended(approval::Extended) = "approval.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, then asked again with the time that is left";
     ApprovalTimedOut(approval::TimedOut) = "approval.timed_out", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, with the default";
     ClarificationRequested(clarification::Requested) = "clarification.requested", Core, Producer, aap "silent; asked through run.waiting", aaep "state.changed to awaiting_input, then awaiting.clarification";
     ClarificationAnswered(clarification::Answered) = "clarification.answered", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, naming the answer";
-    ClarificationExtended(clarification::Extended) = "clarification.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input and back, then awaiting.clarification with the time left";
+    ClarificationExtended(clarification::Extended) = "clarification.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, then asked again with the time that is left";
     ClarificationTimedOut(clarification::TimedOut) = "clarification.timed_out", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, naming the default";
     HandoffRequested(handoff::Requested) = "handoff.requested", Core, Producer, aap "silent; shown by run.waiting", aaep "state.changed to handing_off, then handoff.requested";
     HandoffAcknowledged(handoff::Acknowledged) = "handoff.acknowledged", Core, Runtime, aap "silent", aaep "state.changed with a sentence";

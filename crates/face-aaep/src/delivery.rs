@@ -14,7 +14,7 @@ use recount_aaep::wire::EventId;
 
 use crate::limits;
 use crate::project::Place;
-use crate::replies::ReplyState;
+use crate::reply_state::ReplyState;
 use crate::resume::{Ledger, Mark, Noted, Resume};
 use crate::view::View;
 

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::limits;
 use crate::projections::TenantReader;
-use crate::replies::ReplyState;
+use crate::reply_state::ReplyState;
 use crate::request::Wish;
 use crate::sending::Sending;
 use crate::speech::Speech;

@@ -12,6 +12,8 @@ mod audit;
 mod command;
 mod decide;
 mod effect;
+#[cfg(any(test, feature = "generate"))]
+pub mod generate;
 mod judge;
 pub mod limits;
 mod rejection;

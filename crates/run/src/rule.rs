@@ -112,7 +112,7 @@ rules! {
         "wait.calls" = "A run waits only when every open call waits for a person or an application, holds their answer, or is a question or handoff (`ask_user`, `hand_off`) whose turn has not come.";
         "wait.nothing" = "A run waits only when something is there to wait for.";
         "wait.names" = "`run.waiting` names exactly what is open.";
-        "wait.quiet" = "While a run waits come only outcomes of what it waits for, extensions of its deadlines, cancelled calls, `gap.*`, `run.continued` and an ending.";
+        "wait.quiet" = "While a run waits, only these occur: outcomes of what it waits for, extensions of its deadlines, cancelled calls, `gap.*`, `run.continued` and an ending.";
         "wait.continued" = "`run.continued` occurs only while a run waits.";
         "wait.regroup" = "When `run.continued` leaves something open, `run.waiting` with the rest occurs before anything else.";
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
-use recount_agent::tools::Tools;
+use recount_agent::tools::{COMMAND_TOOLS, Tools};
 use recount_agent::{Agent, CommandFacts, Settings, SystemFacts, WorkspaceFacts, Workspaces};
 use recount_api::admin::Check;
 use recount_engine::{Engine, Error, Profiles};
@@ -51,8 +51,7 @@ pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, Start
 /// works.
 pub fn default_system_prompt(config: &Config) -> String {
     let standard = Tools::standard();
-    let commands = ["git_diff", "git_exec", "git_status", "shell_exec"];
-    let mut names: Vec<&str> = standard.names().chain(commands).collect();
+    let mut names: Vec<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).collect();
     names.sort_unstable();
     let sandboxed = config.runs.sandbox.mode != recount_agent::sandbox::Mode::Off;
     recount_agent::default_system(&SystemFacts {

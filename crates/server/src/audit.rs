@@ -193,13 +193,12 @@ pub(crate) fn folder(data: &Path) -> std::path::PathBuf {
 async fn end_what_was_left(engine: &Engine) -> Result<(), Error> {
     let active = ListQuery { after: None, limit: limits::AUDIT_RUNS_LEFT_MAX, status: None };
     for row in engine.catalogue().list_runs(&active).await?.items {
-        let Ok(run) = row.id.parse() else { continue };
         if row.ended_at.is_some() {
             continue;
         }
         let message = "the server ended without a shutdown: it was killed, or the machine stopped";
         let failed = json!({"code": "server_died", "message": message, "retriable": false});
-        ingest(engine, run, SUCCESSOR, 0, &[("run.failed", failed)]).await?;
+        ingest(engine, row.id, SUCCESSOR, 0, &[("run.failed", failed)]).await?;
     }
     Ok(())
 }

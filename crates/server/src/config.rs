@@ -9,6 +9,7 @@ mod access;
 mod agents;
 mod file;
 mod options;
+mod rooms;
 mod runs;
 mod table;
 
@@ -25,6 +26,7 @@ pub use self::access::Access;
 pub use self::agents::Agents;
 pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
+pub(crate) use self::rooms::{RoomAccess, Rooms};
 use self::runs::Folders;
 pub use self::runs::Runs;
 use self::table::{DefaultContext, Values};
@@ -111,7 +113,14 @@ impl Config {
             runs,
             agents,
             aap: aap::settle(&values.base_paths, values.public_meta)?,
-            aaep: Aaep { subscriptions_max: usize::try_from(values.subscriptions_max).unwrap_or(usize::MAX) },
+            aaep: Aaep {
+                subscriptions_max: usize::try_from(values.subscriptions_max).unwrap_or(usize::MAX),
+                rooms: Rooms {
+                    access: values.rooms,
+                    agent: options.conformance_agent,
+                    announces_sessions: options.suite_compat,
+                },
+            },
             log: values.log,
             log_format: values.log_format,
             settings: look.settings(),

@@ -161,3 +161,13 @@ pub const AUDIT_RUNS_LEFT_MAX: usize = 16;
 
 /// Unfinished runs that the server names at start; for the rest it gives their number. The log names all.
 pub const UNFINISHED_NAMED_MAX: usize = 10;
+
+/// How long a prompt of the conformance agent waits for `recount aaep conformance`, which replies wrongly before it replies
+/// rightly; then its default is applied.
+pub const CONFORMANCE_PROMPT_WAIT: Duration = Duration::from_secs(8);
+
+/// The same for the public suite, which takes two seconds of silence for the end of a session.
+pub const CONFORMANCE_PROMPT_WAIT_SHORT: Duration = Duration::from_secs(1);
+
+/// How long the slow tool of the conformance agent works before it is given up.
+pub const CONFORMANCE_TOOL_WAIT: Duration = Duration::from_millis(200);

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
-use recount_engine::{Redactor, SEAL_KEY_BYTES};
+use axum::response::{IntoResponse as _, Response};
+use recount_engine::{Engine, Redactor, SEAL_KEY_BYTES};
+use recount_event::Code;
 use recount_face_aaep::{AttemptLog, FaceState, Outcome, ReplyAttempt, TokenKey};
 use recount_face_aep::Refusal;
 use recount_world::World;
@@ -17,33 +18,71 @@ use serde_json::json;
 
 use crate::audit::{Audit, AuditKind};
 
-use crate::config::Aaep;
+use crate::StartError;
+use crate::config::{Aaep, RoomAccess};
+use crate::conformance_agent::ConformanceAgent;
+use crate::peer::Peer;
 
 /// The face's routes, for the counters of requests.
-pub(crate) const PATHS: [&str; 5] = [
+pub(crate) const PATHS: [&str; 10] = [
     "/aaep/v1/subscriptions",
     "/aaep/v1/events",
     "/aaep/v1/replies",
     "/aaep/v1/ws",
     "/.well-known/aaep-manifest.json",
+    "/aaep/legacy/{room}/events",
+    "/aaep/legacy/{room}/messages",
+    "/aaep/legacy/{room}/sessions",
+    "/aaep/legacy/{room}/healthz",
+    "/aaep/legacy/{room}/ws",
 ];
 
 /// The state of the face. Without a key of the data folder, reply tokens are good until the server ends. Attempts to reply
 /// are recorded in the trail, if there is one.
-pub(crate) fn face(
+pub(crate) async fn face(
     world: &World,
     key: Option<&[u8; SEAL_KEY_BYTES]>,
+    engine: &Engine,
     settings: Aaep,
     audit: Option<Audit>,
-) -> FaceState {
+) -> Result<FaceState, StartError> {
     let token_key = match key {
         Some(key) => TokenKey::derive(key),
         None => TokenKey::derive(&world.entropy.draw().to_le_bytes()),
     };
     let face = FaceState::new(world.clone(), token_key, settings.subscriptions_max);
-    match audit {
+    let face = match audit {
         Some(audit) => face.with_attempt_log(Arc::new(ReplyTrail(audit))),
         None => face,
+    };
+    if !settings.rooms.agent {
+        return Ok(face);
+    }
+    let agent = ConformanceAgent::new(engine).await?;
+    Ok(face.with_agent(Arc::new(agent), settings.rooms.announces_sessions))
+}
+
+/// Refuses rooms to clients that may not reach them.
+pub(crate) async fn rooms(State(access): State<RoomAccess>, request: Request, next: Next) -> Response {
+    if !request.uri().path().starts_with("/aaep/legacy/") {
+        return next.run(request).await;
+    }
+    let is_near = |request: &Request| {
+        let peer = request.extensions().get::<Peer>();
+        peer.is_none_or(|Peer(address)| address.ip().to_canonical().is_loopback())
+    };
+    match access {
+        RoomAccess::Everywhere => next.run(request).await,
+        RoomAccess::Loopback if is_near(&request) => next.run(request).await,
+        RoomAccess::Loopback => {
+            let detail = "rooms are for clients on the machine of this server; use /aaep/v1, or set aaep.rooms to \
+                          everywhere";
+            Refusal::new(Code::RouteNotFound, detail).into_response()
+        }
+        RoomAccess::Off => {
+            let detail = "rooms are switched off; use /aaep/v1, or set aaep.rooms to loopback";
+            Refusal::new(Code::RouteNotFound, detail).into_response()
+        }
     }
 }
 

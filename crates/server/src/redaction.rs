@@ -260,7 +260,7 @@ mod tests {
         let environment = [("SHORT", "s3cr3t"), ("SAME", "zzzzzzzzzz")];
         for (redaction, words) in [
             (env("SHORT"), ["secret_env: SHORT", "6 bytes"]),
-            (env("SAME"), ["secret_env: SAME", "again and again"]),
+            (env("SAME"), ["secret_env: SAME", "one repeated character"]),
             (env("ABSENT"), ["secret_env: ABSENT", "is not set"]),
             (file(&path), ["secret_files: ", "6 bytes"]),
             (file(&absent), ["secret_files: ", "cannot be read"]),

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Gate, Keys};
 use crate::audit::Audit;
 use crate::backup::Backups;
-use crate::config::{Aaep, Aap};
+use crate::config::{Aaep, Aap, RoomAccess};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
 use crate::home::Home;
@@ -109,13 +109,17 @@ impl Running {
             connections: connections.clone(),
             places: FaceState::new(recount_face_aep::limits::STREAMS_MAX),
             turns: recount_face_aap::FaceState::new(profiles, recount_face_aap::limits::STREAMS_MAX),
-            listeners: listeners::face(&world, key.as_ref(), aaep, gate.tenants.audit().cloned()),
+            listeners: listeners::face(&world, key.as_ref(), &engine, aaep, gate.tenants.audit().cloned())
+                .await?,
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let house =
-            ServerContext { router: router(sources, home, &gate), connections, clock: world.clock.clone() };
+        let house = ServerContext {
+            router: router(sources, home, &gate, aaep.rooms.access),
+            connections,
+            clock: world.clock.clone(),
+        };
         listen::start(listener, house, full, &world);
         Ok(Running { address, engine, gate })
     }
@@ -148,7 +152,7 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
-fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
+fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let worded = (gate.aap.clone(), engine.write().redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
@@ -161,6 +165,7 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
         .merge(recount_face_aaep::router(sources.listeners.clone()))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
+        .layer(middleware::from_fn_with_state(rooms, listeners::rooms))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))

@@ -213,9 +213,9 @@ async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
             rows.map_err(|why| StartError::failed(format!("unfinished runs cannot be read: {why}")))?;
         found.extend(rows.into_iter().map(|row| Unfinished {
             tenant: tenant.to_string(),
-            run: row.id,
+            run: row.id.to_string(),
             status: row.status,
-            session: row.session_id,
+            session: row.session_id.map(|session| session.to_string()),
             title: row.title,
             created_at: row.created_at,
         }));

@@ -1,11 +1,11 @@
-//! Reads lines of bounded length. A longer line is passed over whole. See [`Lines::next`].
+//! Reads lines of bounded length. A longer line is passed over whole. See [`InputLines::next`].
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::limits;
 
-pub(super) struct Lines<R> {
+pub(super) struct InputLines<R> {
     input: R,
     read: BytesMut,
     /// How much of it holds no line end.
@@ -14,32 +14,32 @@ pub(super) struct Lines<R> {
     skips: bool,
 }
 
-pub(super) enum Line {
+pub(super) enum InputLine {
     /// Not blank, without its end.
     Text(String),
     TooLong,
     End,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> InputLines<R> {
     pub(super) fn new(input: R) -> Self {
-        Lines { input, read: BytesMut::new(), searched: 0, skips: false }
+        InputLines { input, read: BytesMut::new(), searched: 0, skips: false }
     }
 
     /// The next line. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> std::io::Result<Line> {
+    pub(super) async fn next(&mut self) -> std::io::Result<InputLine> {
         loop {
             while let Some(end) = self.read[self.searched..].iter().position(|byte| *byte == b'\n') {
                 let line = self.read.split_to(self.searched + end);
                 self.read.advance(1);
                 self.searched = 0;
                 if std::mem::take(&mut self.skips) {
-                    return Ok(Line::TooLong);
+                    return Ok(InputLine::TooLong);
                 }
                 let line = String::from_utf8_lossy(&line);
                 let line = line.trim_matches(['\u{feff}', ' ', '\t', '\r']);
                 if !line.is_empty() {
-                    return Ok(Line::Text(line.to_owned()));
+                    return Ok(InputLine::Text(line.to_owned()));
                 }
             }
             self.searched = self.read.len();
@@ -50,7 +50,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             }
             self.read.reserve(limits::READ_BYTES);
             if self.input.read_buf(&mut self.read).await? == 0 {
-                return Ok(Line::End);
+                return Ok(InputLine::End);
             }
         }
     }

@@ -34,7 +34,7 @@ static TRIES: AtomicU64 = AtomicU64::new(0);
 const SWAP_FILES: [&str; 2] = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
 
 /// A group that is to be made: in which group, with which files written.
-struct Wanted {
+struct WantedGroup {
     within: PathBuf,
     /// Where this process is now.
     before: PathBuf,
@@ -67,7 +67,7 @@ pub(crate) struct Most {
 struct Joined {
     folder: PathBuf,
     before: PathBuf,
-    kept: Kept,
+    kept: KeptBounds,
 }
 
 /// The groups that this process is in, and why it is not in others.
@@ -79,14 +79,14 @@ pub(crate) struct Crowd {
 
 /// What the kernel bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptBounds {
     pub(crate) processes: bool,
     pub(crate) memory: bool,
 }
 
-impl Kept {
-    fn or(self, other: Kept) -> Kept {
-        Kept { processes: self.processes || other.processes, memory: self.memory || other.memory }
+impl KeptBounds {
+    fn or(self, other: KeptBounds) -> KeptBounds {
+        KeptBounds { processes: self.processes || other.processes, memory: self.memory || other.memory }
     }
 }
 
@@ -120,8 +120,8 @@ impl Crowd {
     }
 
     /// What the groups bound that were joined.
-    pub(crate) fn kept(&self) -> Kept {
-        self.groups.iter().fold(Kept::default(), |kept, group| kept.or(group.kept))
+    pub(crate) fn kept(&self) -> KeptBounds {
+        self.groups.iter().fold(KeptBounds::default(), |kept, group| kept.or(group.kept))
     }
 
     /// Why there are no more of them, for people.
@@ -154,10 +154,10 @@ impl Crowd {
     }
 
     /// What such groups would bound here. Makes some to find out, and joins none.
-    pub(crate) fn would_keep() -> Kept {
+    pub(crate) fn would_keep() -> KeptBounds {
         let most = Most { processes: 1, memory_bytes: limits::COMMAND_MEMORY_BYTES };
         let machine = Hierarchies::of_this_machine();
-        let mut kept = Kept::default();
+        let mut kept = KeptBounds::default();
         for wanted in wanted(&machine, most) {
             // Others in this process may try at the same time.
             let number = TRIES.fetch_add(1, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Drop for Crowd {
 }
 
 /// Makes a group with its bounds, or none.
-fn make(wanted: &Wanted, name: &str, has_swap: bool) -> io::Result<Joined> {
+fn make(wanted: &WantedGroup, name: &str, has_swap: bool) -> io::Result<Joined> {
     let folder = new_folder(&wanted.within, name)?;
     if let Err(why) = write_bounds(&folder, &wanted.bounds) {
         fs::remove_dir(&folder).ok();
@@ -188,7 +188,7 @@ fn make(wanted: &Wanted, name: &str, has_swap: bool) -> io::Result<Joined> {
     }
     let has = |name: &str| wanted.bounds.iter().any(|bound| bound.file.starts_with(name));
     let memory = has("memory.") && bounds_all_memory(&folder, has_swap);
-    let kept = Kept { processes: has("pids."), memory };
+    let kept = KeptBounds { processes: has("pids."), memory };
     Ok(Joined { folder, before: wanted.before.clone(), kept })
 }
 
@@ -229,7 +229,7 @@ fn enter(folder: &Path) -> io::Result<()> {
 }
 
 /// The groups that this system can be asked for.
-fn wanted(machine: &Hierarchies, most: Most) -> Vec<Wanted> {
+fn wanted(machine: &Hierarchies, most: Most) -> Vec<WantedGroup> {
     let processes = most.processes.saturating_add(SLACK).to_string();
     // The warden is in the group, too, and the look kills first where it can.
     let memory = most.memory_bytes.saturating_add(limits::COMMAND_MEMORY_SLACK_BYTES).to_string();
@@ -243,7 +243,7 @@ fn wanted(machine: &Hierarchies, most: Most) -> Vec<Wanted> {
         });
         if let Some(path) = path.filter(|_| hierarchy.join("cgroup.procs").exists()) {
             let within = hierarchy.join(path.trim_start_matches('/'));
-            all.push(Wanted { before: within.clone(), within, bounds });
+            all.push(WantedGroup { before: within.clone(), within, bounds });
         }
     };
     of_one("pids", vec![Bound::of("pids.max", &processes)]);
@@ -264,7 +264,7 @@ fn wanted(machine: &Hierarchies, most: Most) -> Vec<Wanted> {
             bounds.push(Bound { is_optional: true, ..Bound::of(SWAP_FILES[1], "0") });
         }
         if !bounds.is_empty() {
-            all.push(Wanted { within, before: own, bounds });
+            all.push(WantedGroup { within, before: own, bounds });
         }
     }
     all
@@ -307,7 +307,7 @@ mod tests {
     fn places(folder: &tempfile::TempDir, machine: &Hierarchies) -> Vec<(String, String, Vec<&'static str>)> {
         let under = |path: &Path| path.strip_prefix(folder.path()).unwrap().display().to_string();
         let wanted = wanted(machine, MOST).into_iter();
-        let files = |wanted: &Wanted| wanted.bounds.iter().map(|bound| bound.file).collect();
+        let files = |wanted: &WantedGroup| wanted.bounds.iter().map(|bound| bound.file).collect();
         wanted.map(|wanted| (under(&wanted.within), under(&wanted.before), files(&wanted))).collect()
     }
 
@@ -359,7 +359,7 @@ mod tests {
     fn a_group_that_cannot_be_joined_bounds_nothing_and_that_is_said() {
         let (folder, machine) = machine("own", "own", "memory pids");
         let crowd = Crowd::join_at(&machine, MOST);
-        assert_eq!(crowd.kept(), Kept::default());
+        assert_eq!(crowd.kept(), KeptBounds::default());
         let own = folder.path().join("own");
         assert!(crowd.missing().contains(&own.display().to_string()), "{}", crowd.missing());
         assert_eq!(fs::read_dir(own).unwrap().count(), 1, "nothing is left");

@@ -20,7 +20,7 @@ use crate::tools::{diff, input};
 pub(crate) struct Glob;
 
 #[derive(Deserialize)]
-struct Input {
+struct GlobInput {
     pattern: String,
     path: Option<String>,
 }
@@ -79,7 +79,7 @@ struct Files {
 }
 
 async fn glob(job: Job<'_>) -> Result<Outcome, Stop> {
-    let Input { pattern, path } = input::read(job.input)?;
+    let GlobInput { pattern, path } = input::read(job.input)?;
     let (cancel, wanted) = (job.cancel.clone(), pattern.clone());
     let files = in_root(job.world, job.terms, move |root| {
         look(root, path.as_deref().unwrap_or("."), &wanted, &cancel)

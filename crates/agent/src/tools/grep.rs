@@ -27,7 +27,7 @@ use crate::tools::walk::Walk;
 pub(crate) struct Grep;
 
 #[derive(Deserialize)]
-struct Input {
+struct GrepInput {
     pattern: String,
     path: Option<String>,
     glob: Option<String>,
@@ -93,7 +93,7 @@ impl Tool for Grep {
 }
 
 async fn grep(job: Job<'_>) -> Result<Outcome, Stop> {
-    let input: Input = input::read(job.input)?;
+    let input: GrepInput = input::read(job.input)?;
     let pattern = input.pattern.clone();
     let cancel = job.cancel.clone();
     let mut hits = in_root(job.world, job.terms, move |root| search(root, &input, &cancel)).await?;
@@ -130,7 +130,7 @@ struct Hits {
     cut: bool,
 }
 
-fn search(root: &Root, input: &Input, cancel: &Cancel) -> Result<Hits, Stop> {
+fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, Stop> {
     let regex = RegexMatcherBuilder::new()
         .case_insensitive(input.ignore_case)
         // `^` and `$` are the ends of a line, whatever ends it.

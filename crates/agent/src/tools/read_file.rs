@@ -23,7 +23,7 @@ use crate::tools::rooted::in_root;
 pub(crate) struct ReadFile;
 
 #[derive(Deserialize)]
-struct Input {
+struct ReadFileInput {
     path: String,
     offset: Option<u64>,
     limit: Option<u64>,
@@ -96,7 +96,7 @@ struct Text {
 }
 
 async fn read(job: Job<'_>) -> Result<Outcome, Stop> {
-    let input: Input = input::read(job.input)?;
+    let input: ReadFileInput = input::read(job.input)?;
     let (cancel, path) = (job.cancel.clone(), input.path.clone());
     let (told, content) = in_root(job.world, job.terms, move |root| {
         let place = root.place(&path)?;

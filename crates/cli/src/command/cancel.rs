@@ -4,15 +4,15 @@ use clap::Args;
 use recount_client::request;
 
 use super::invocation::{Asking, Invocation};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::render::clean;
 
 /// Cancel a run
 #[derive(Args)]
 pub(super) struct Cancel {
-    /// The run's id
+    /// Id of the run
     run: String,
-    /// Why, in your words; it becomes part of the account
+    /// Reason to record in the run
     #[arg(long)]
     reason: Option<String>,
 }

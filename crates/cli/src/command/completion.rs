@@ -4,12 +4,12 @@ use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
 use super::{CommandLine, Invocation};
-use crate::exit::Failure;
+use crate::failure::Failure;
 
 /// Print a shell completion script
 #[derive(Args)]
 pub(super) struct Completion {
-    /// The shell that is to complete
+    /// Shell to print the script for
     shell: Shell,
 }
 

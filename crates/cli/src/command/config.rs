@@ -8,14 +8,14 @@ use recount_server::Source;
 use serde_json::json;
 
 use super::{Invocation, serve};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::clean;
 
 /// Show the configuration and where each value comes from
 #[derive(Args)]
 pub(super) struct Config {
-    /// Print the default system prompt of runs that work on a copy with all tools
+    /// Print the default system prompt, as used for runs on a copy of the workspace with all tools
     #[arg(long)]
     system_prompt: bool,
     #[command(flatten)]

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::Invocation;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
@@ -23,7 +23,7 @@ pub(super) fn token(
     }
     if said.is_some() && !is_same_server(base, &invocation.url) {
         note(&format!(
-            "RECOUNT_TOKEN is for {} and is not shown to {base}; --token-file FILE says what is",
+            "RECOUNT_TOKEN is for {} and is not sent to {base}; use --token-file FILE for that server",
             invocation.url
         ));
         return Ok(None);
@@ -37,9 +37,7 @@ pub(super) fn small_file(path: &Path) -> Result<String, Failure> {
     let size = std::fs::metadata(path).map_err(|why| wrong(&why))?.len();
     if size > limits::VALUE_FILE_BYTES_MAX {
         let most = limits::VALUE_FILE_BYTES_MAX;
-        return Err(wrong(&format!(
-            "it has {size} bytes, and at most {most} are taken (VALUE_FILE_BYTES_MAX)"
-        )));
+        return Err(wrong(&format!("it has {size} bytes; the limit is {most} (VALUE_FILE_BYTES_MAX)")));
     }
     let text = std::fs::read_to_string(path).map_err(|why| wrong(&why))?;
     Ok(text

@@ -3,13 +3,13 @@
 use clap::Args;
 
 use super::invocation::{Asking, Invocation};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::render::clean;
 
 /// Print a run's digest: run, events, head
 #[derive(Args)]
 pub(super) struct Digest {
-    /// The run's id
+    /// Id of the run
     run: String,
 }
 

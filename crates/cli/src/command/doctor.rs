@@ -8,17 +8,17 @@ use recount_client::admin::{Check, Status};
 use recount_server::doctor;
 
 use super::invocation::{self, Invocation};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
 /// Check the server and its store, and say what to do
 #[derive(Args)]
 pub(super) struct Doctor {
-    /// Look at this data folder, while no server uses it
+    /// Check this data folder, which no server may be using
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Read every event, which may take long
+    /// Read every event, which can take a long time
     #[arg(long)]
     full: bool,
 }
@@ -38,7 +38,7 @@ impl Doctor {
                     let mut checks = vec![Check::problem(
                         "server",
                         why.to_string(),
-                        "recount serve starts one; --url names another, --data a folder",
+                        "start one with recount serve, or use --url or --data",
                     )];
                     match recount_server::default_data() {
                         Ok(data) => checks.extend(doctor::offline(&data, self.full)),
@@ -57,7 +57,7 @@ impl Doctor {
         }
         let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
         match problems {
-            0 => note("all is well"),
+            0 => note("no problems found"),
             1 => note("1 problem"),
             more => note(&format!("{more} problems")),
         }

@@ -7,23 +7,23 @@ use recount_server::amounts;
 
 use super::Invocation;
 use super::invocation::Asking;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::render::clean;
 
 /// Move the deadline of an approval, question or handoff
 #[derive(Args)]
 pub(super) struct Extend {
-    /// The id of the approval, question or handoff
+    /// Id of the approval, question or handoff
     #[arg(value_name = "ID")]
     prompt: String,
-    /// The time to add, such as 90s, 10m or 1h; at most a day for each, all extensions together
+    /// Time to add, such as 90s, 10m or 1h; at most a day in total
     #[arg(value_name = "TIME", value_parser = seconds)]
     time: u64,
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
     let time = amounts::duration(text).map(|time| time.as_secs()).filter(|seconds| *seconds > 0);
-    time.ok_or_else(|| "say one such as 90s, 10m or 1h".into())
+    time.ok_or_else(|| "use a time such as 90s, 10m or 1h".into())
 }
 
 /// The fields that all three have in common, and all of them as JSON.
@@ -42,7 +42,7 @@ impl Extend {
                 return asking.out.value(&extended.json);
             }
             let until = extended.expires_at.as_deref().unwrap_or("an unknown time");
-            asking.out.line(&clean::line(&format!("{} has time until {until}", extended.id)))
+            asking.out.line(&clean::line(&format!("{} expires at {until}", extended.id)))
         })
     }
 }

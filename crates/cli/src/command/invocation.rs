@@ -7,14 +7,14 @@ use clap::{ArgMatches, Args};
 use recount_client::Client;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::Output;
 
 /// Options of every verb, and where two of them come from.
 #[derive(Args)]
 pub(crate) struct Invocation {
-    /// The server's address
+    /// URL of the server
     #[arg(
         long,
         global = true,
@@ -23,13 +23,13 @@ pub(crate) struct Invocation {
         default_value = "http://127.0.0.1:8765"
     )]
     pub(crate) url: String,
-    /// The token to show the server
+    /// Bearer token for the server
     #[arg(long, global = true, env = "RECOUNT_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
-    /// Give data as JSON, one value a line
+    /// Print data as JSON, one value per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Write words alone: no colours, no signs, nothing that is drawn anew
+    /// Print plain text: no colours, no symbols, no redrawing
     #[arg(long, global = true)]
     pub(crate) plain: bool,
     #[arg(skip)]
@@ -108,5 +108,5 @@ pub(super) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) 
 }
 
 fn no_runtime(why: std::io::Error) -> Failure {
-    Failure::Own(format!("the operating system gives no runtime: {why}"))
+    Failure::Own(format!("cannot start the async runtime: {why}"))
 }

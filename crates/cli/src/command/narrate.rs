@@ -20,15 +20,14 @@ use self::stage::Stage;
 use self::voice::Voice;
 use super::Invocation;
 use super::invocation::block_on_threads;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::output::note;
 
 /// Speak what runs do, and answer prompts by keyboard
 #[derive(Args)]
-#[command(after_help = KEYS)]
+#[command(after_help = KEYS, group(clap::ArgGroup::new("subject").required(true).args(["run", "all"])))]
 pub(super) struct Narrate {
     /// The run's id
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
     run: Option<String>,
     /// All runs
     #[arg(long)]
@@ -65,7 +64,8 @@ Keys at a terminal:
   r         repeat the last, 3r three   a      type an answer, then Enter
   w         where am I                  1 ...  choose an answer, then Enter
   p         read the next prompt        c      cancel the run, after Enter
-  +, -      more or less detail         ?, q   help; quit";
+  +, -      more or less detail         e      ask for more time
+  ?         speak the keys              q      quit";
 
 impl Narrate {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ impl Narrate {
         let voice = self.voice(invocation.json).await;
         let (mut listener, ends) = EventListener::new(&world, dial);
         let narrator = Narrator::new(level, self.all);
-        let mut stage = Stage::new(world, narrator, voice, ends, invocation.client()?, !self.all)?;
+        let mut stage = Stage::new(world, narrator, voice, ends, !self.all)?;
         let outcome = tokio::select! {
             biased;
             outcome = stage.run() => outcome,

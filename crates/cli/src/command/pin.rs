@@ -4,20 +4,20 @@ use clap::Args;
 use recount_client::reply::Run;
 
 use super::invocation::{Asking, Invocation};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::render::clean;
 
 /// Protect a run from pruning
 #[derive(Args)]
 pub(super) struct Pin {
-    /// The run's id
+    /// Id of the run
     run: String,
 }
 
 /// Let a run be pruned again
 #[derive(Args)]
 pub(super) struct Unpin {
-    /// The run's id
+    /// Id of the run
     run: String,
 }
 

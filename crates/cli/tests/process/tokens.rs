@@ -102,7 +102,7 @@ fn a_wrong_word_makes_no_token() {
         Answer::of(&mut command)
     };
     add(&["a"]).bad(2, "--scope");
-    add(&["a", "--scope", "root"]).bad(2, "say read, run, approve, ingest or admin");
+    add(&["a", "--scope", "root"]).bad(2, "use read, run, approve, ingest or admin");
     add(&["a b", "--scope", "read"]).bad(2, "name is");
     add(&["a", "--scope", "read", "--tenant", "../x"]).bad(2, "tenant is");
     add(&["a", "--scope", "read", "--expires-in", "soon"]).bad(2, "90d");

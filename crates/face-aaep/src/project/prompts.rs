@@ -288,7 +288,9 @@ impl Course {
         );
         body.target_uri = asked.target_uri.clone().filter(|uri| is_uri(uri));
         body.packaged_context = asked.packaged_context.as_ref().and_then(|context| {
-            let small = context.text().len() <= limits::FIELD_CHARS_MAX;
+            let texts = [&summaries.terse, &summaries.normal, &summaries.detailed].into_iter().flatten();
+            let others = body.reason.len() + texts.map(String::len).sum::<usize>();
+            let small = context.text().len() + others <= limits::HANDOFF_BYTES_MAX;
             if small { serde_json::from_str(context.text()).ok() } else { None }
         });
         body.urgency_for_handoff = asked.urgency_for_handoff.map(|urgency| match urgency {

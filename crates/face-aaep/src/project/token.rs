@@ -14,6 +14,15 @@ pub(crate) fn next(token: &ReplyToken) -> ReplyToken {
         .unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
 }
 
+/// The token of a prompt with this first one, when it was asked again so often.
+pub(crate) fn asked_again(first: &ReplyToken, times: u64) -> ReplyToken {
+    if times == 0 {
+        return first.clone();
+    }
+    ReplyToken::new(format!("{}{MARK}{times}", first.as_str()))
+        .unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
+}
+
 /// The first token of the prompt, and how often it was asked again.
 pub(crate) fn parts(token: &ReplyToken) -> (&str, u64) {
     let text = token.as_str();

@@ -3,8 +3,8 @@
 use recount_aaep::Event;
 use recount_aaep::wire::{Progress, ProgressUpdated, Timestamp, Urgency};
 
-use super::shown::DueMark;
 use super::submit;
+use crate::reply_state::DueMark;
 use crate::speech::{Key, Speech};
 use crate::subscription::Subscription;
 

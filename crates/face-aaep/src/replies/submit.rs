@@ -9,13 +9,10 @@ use recount_engine::{ApprovalRow, ClarificationRow, Error, Scope};
 use recount_event::{Code, ForeignId, RunId, time};
 use recount_run::{CancelledBy, Command, PromptKind};
 
-use super::attempt::{Outcome, ReplyAttempt};
 use super::check::{self, Question};
-use super::inbox::Received;
-use super::message::{Control, PromptReply};
-use super::shown::{PromptShape, Shown};
 use crate::limits;
 use crate::project::run_of;
+use crate::reply_state::{ControlRequest, Outcome, PromptReply, PromptShape, Received, ReplyAttempt, Shown};
 use crate::subscription::Subscription;
 
 /// A prompt without an outcome, as the catalogue has it.
@@ -149,7 +146,7 @@ pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Opt
         PromptShape::Clarification => &run.pending_clarifications,
     };
     let mut ids = pending.iter().filter_map(|id| ForeignId::parse(id).ok());
-    let Some(id) = ids.find(|id| subscription.replies().tokens.of(shown.run, id).as_str() == shown.first)
+    let Some(id) = ids.find(|id| subscription.replies().tokens().of(shown.run, id).as_str() == shown.first)
     else {
         return Some(None);
     };
@@ -190,7 +187,7 @@ impl OpenRow {
 /// Cancels a run that the subscription covers.
 async fn cancel(
     subscription: &Subscription,
-    control: &Control,
+    control: &ControlRequest,
 ) -> Result<(RunId, Option<ForeignId>), Stopped> {
     let caller = subscription.caller();
     if !caller.may(Scope::Run) {
@@ -202,11 +199,7 @@ async fn cancel(
         return Err(stopped(Outcome::RunForeign));
     }
     let row = subscription.engine().catalogue().run(run).await.map_err(|_| stopped(Outcome::Failed))?;
-    let seen = row.is_some_and(|row| {
-        let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
-        let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
-        caller.narrowing.admits(task, session)
-    });
+    let seen = row.is_some_and(|row| caller.narrowing.admits(row.task_id, row.session_id));
     if !seen {
         return Err(stopped(Outcome::RunForeign));
     }

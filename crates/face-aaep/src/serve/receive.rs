@@ -12,7 +12,8 @@ use recount_aaep_host::{Problem, Reply, Source};
 use super::feed::Stream;
 use super::{FaceState, Requester};
 use crate::manifest;
-use crate::replies::{self, OwnMessage, PromptReply};
+use crate::replies;
+use crate::reply_state::{OwnMessage, PromptReply};
 use crate::subscription::Subscription;
 
 pub(super) fn receive(

@@ -6,6 +6,7 @@ mod entitlement;
 mod handshake;
 mod replies;
 mod resume;
+mod rooms;
 mod stage;
 mod streams;
 mod terms;

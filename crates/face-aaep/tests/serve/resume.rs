@@ -50,7 +50,7 @@ async fn an_id_that_is_not_known_gets_a_summary_of_what_was_missed() {
             let mut listener = stage.listen(&operator, &location, Some(unknown)).await;
             let first = listener.one().await;
             assert_eq!(types(std::slice::from_ref(&first)), ["state.changed"]);
-            assert!(summary(&first).contains("was not received here"), "{}", summary(&first));
+            assert!(summary(&first).contains("were missed"), "{}", summary(&first));
         }
     }
     let location = stage.subscribe(&operator, &request(json!({}), json!({}))).await;

@@ -89,7 +89,7 @@ pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> R
 async fn latest(turn_setup: &TurnSetup<'_>) -> Result<Option<RunId>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
     let runs = turn_setup.face.engine.catalogue().list_session_runs(turn_setup.session, &query).await?.items;
-    Ok(runs.first().and_then(|row| row.id.parse().ok()))
+    Ok(runs.first().map(|row| row.id))
 }
 
 /// What a turn disables cannot be allowed by it: overrides hold before permissions do.

@@ -125,7 +125,8 @@ pub(super) async fn fork_session(
     let bytes = body_bytes(&headers, body).await?;
     let asked = accept::fork(&bytes)?;
     let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(session_id) = again.made {
+    if let Some(made) = again.made {
+        let session_id = made.session()?.to_string();
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
     let messages = messages(&face, session, Kind::Full, &[]).await?;
@@ -144,5 +145,5 @@ pub(super) async fn fork_session(
     let seed = messages.into_iter().take(at).collect();
     let new = NewFork { title: asked.title, seed };
     let row = face.engine.write().fork(session, new, again.idempotency.as_ref()).await?;
-    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
+    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id.to_string() }))
 }

@@ -5,12 +5,13 @@
 
 use ::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
-use recount_engine::{Once, Standing, UnderWay};
+use recount_engine::{Made, Once, Standing, UnderWay};
 use recount_event::Code;
 
 use super::caller::Face;
 use crate::accept;
 use crate::error::Refusal;
+use crate::project::TurnId;
 
 const REPLAYED: &str = "idempotency-replayed";
 
@@ -18,8 +19,8 @@ const REPLAYED: &str = "idempotency-replayed";
 #[derive(Default)]
 pub(super) struct IdempotentRequest {
     pub(super) idempotency: Option<Once>,
-    /// The id of what it made then.
-    pub(super) made: Option<String>,
+    /// What it made then.
+    pub(super) made: Option<Made>,
     /// Blocks the same request while this is held.
     _under_way: Option<UnderWay>,
 }
@@ -40,7 +41,7 @@ impl IdempotentRequest {
         let (under_way, made) = match face.engine.write().take_up(&idempotency).await? {
             Standing::New(under_way) => (Some(under_way), None),
             Standing::Made(under_way, made) => (Some(under_way), Some(made)),
-            Standing::Answered(answer) => (None, answer.location),
+            Standing::Answered(answer) => (None, answer.location.as_deref().and_then(turn_of)),
             Standing::Other => {
                 let detail = format!("the key {key:?} was used with another body before; use a new key");
                 return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
@@ -52,6 +53,12 @@ impl IdempotentRequest {
         };
         Ok(IdempotentRequest { idempotency: Some(idempotency), made, _under_way: under_way })
     }
+}
+
+/// The turn that an answer came too late for, as [`TurnSetup::remember`](super::beginning::TurnSetup::remember) keeps it.
+fn turn_of(location: &str) -> Option<Made> {
+    let turn: TurnId = location.parse().ok()?;
+    Some(Made::At(turn.run, turn.opening))
 }
 
 /// Marks a response as a replay.

@@ -44,7 +44,7 @@ pub(super) async fn fates(
         if found.len() == ids.len() || looked_at >= limits::LATE_EVENTS_MAX {
             break;
         }
-        let Ok(run) = row.id.parse::<RunId>() else { continue };
+        let run = row.id;
         let mut traces = Traces::new(ids.iter().filter(|id| !found.contains_key(*id)).cloned().collect());
         let mut from = row.first_sequence;
         while looked_at < limits::LATE_EVENTS_MAX {

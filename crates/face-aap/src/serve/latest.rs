@@ -39,10 +39,7 @@ pub(super) async fn turn(face: &Face, session: SessionId) -> Result<Option<TurnI
     let Some(row) = face.engine.catalogue().list_session_runs(session, &query).await?.items.pop() else {
         return Ok(None);
     };
-    match row.id.parse() {
-        Ok(run) => last_opening(face, run, &row).await,
-        Err(_) => Ok(None),
-    }
+    last_opening(face, row.id, &row).await
 }
 
 /// The last turn of a run. `None` when the event that opened it was pruned.

@@ -137,10 +137,7 @@ async fn keep(turn_setup: &TurnSetup<'_>, said: &MessageContent) -> Result<Vec<A
             by: turn_setup.face.caller.id.clone(),
         };
         let row = turn_setup.face.engine.write().upload(upload).await?;
-        let artifact_id = ForeignId::parse(&row.id).map_err(|why| {
-            Refusal::new(Code::Internal, format!("an upload is called {:?}: {why}", row.id))
-        })?;
-        kept.push(Attached { artifact_id, mime: mime.to_owned(), name: None });
+        kept.push(Attached { artifact_id: row.id, mime: mime.to_owned(), name: None });
     }
     Ok(kept)
 }

@@ -30,14 +30,15 @@ pub(super) async fn create_session(
     face.may_make()?;
     let bytes = body_bytes(&headers, body).await?;
     let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(session_id) = again.made {
+    if let Some(made) = again.made {
+        let session_id = made.session()?.to_string();
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
     let new = accept::session(accept::body(&bytes)?, &face.places.profiles)?;
     face.may_trust(new.setup.tools.as_deref())?;
     may_work_there(&face, &new)?;
     let row = face.engine.write().create_setup(new, again.idempotency.as_ref()).await?;
-    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
+    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id.to_string() }))
 }
 
 /// Refuses a folder that runs may not work on before there is a session that could never work.
@@ -68,7 +69,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
         looked_at += query.limit;
         (after, has_more) = (listed.next, listed.has_more);
         for (row, setup) in listed.items {
-            let session = accept::session_id(&row.id)?;
+            let session = row.id;
             let is_theirs = face.caller.narrowing.admits(None, Some(session));
             if !is_theirs || asked.agent.as_ref().is_some_and(|agent| *agent != setup.setup.agent) {
                 continue;
@@ -154,7 +155,7 @@ fn info(row: SessionRow, setup: SetupRow, standing: SessionState, last_said: Opt
         })
         .collect();
     SessionInfo {
-        session_id: row.id,
+        session_id: row.id.to_string(),
         agent: AgentConfig {
             name: setup.agent,
             tools,

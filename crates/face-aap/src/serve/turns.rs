@@ -4,7 +4,7 @@ use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
 use axum::response::Response;
-use recount_engine::Scope;
+use recount_engine::{Made, Scope};
 use recount_event::{Code, RunId, SessionId};
 use recount_run::{CancelledBy, Command};
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub(super) async fn create_turn(
     let request: PostSessionTurnRequest = accept::body(&bytes)?;
     let mode = request.stream;
     let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(turn) = again.made.as_deref().and_then(made) {
+    if let Some(turn) = again.made.as_ref().and_then(made) {
         let originals = Originals::new(&face, turn.run, &row.setup.client_tools);
         let telling = TurnStreamRequest { session, turn, last: None, place, originals };
         return Ok(replayed(respond(&face, telling, mode).await?));
@@ -78,15 +78,13 @@ async fn respond(face: &Face, telling: TurnStreamRequest, mode: StreamMode) -> R
     }
 }
 
-/// The turn that an earlier request started: by its run if it started one, by the event at which its answer continued a
-/// run, or by its own id.
-fn made(text: &str) -> Option<TurnId> {
-    if let Some((run, opening)) = text.split_once('/') {
-        return Some(TurnId { run: run.parse().ok()?, opening: opening.parse().ok()? });
-    }
-    match text.parse::<RunId>() {
-        Ok(run) => Some(TurnId { run, opening: 0 }),
-        Err(_) => text.parse().ok(),
+/// The turn that an earlier request started: by its run if it started one, or by the event at which its answer continued a
+/// run.
+fn made(made: &Made) -> Option<TurnId> {
+    match made {
+        Made::Run(run) => Some(TurnId { run: *run, opening: 0 }),
+        Made::At(run, opening) => Some(TurnId { run: *run, opening: *opening }),
+        Made::Task(_) | Made::Session(_) | Made::Pruned { .. } => None,
     }
 }
 
@@ -271,7 +269,7 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
     }
     let turn = accept::turn_id(text)?;
     let row = face.engine.catalogue().run(turn.run).await?;
-    if row.is_none_or(|row| row.session_id != Some(session.to_string())) {
+    if row.is_none_or(|row| row.session_id != Some(session)) {
         return Err(accept::no_turn(text));
     }
     match events(face, turn.run, turn.opening, 1).await {

@@ -276,7 +276,7 @@ impl Stage {
         let session: SessionId = session.parse().unwrap();
         let query = recount_engine::ListQuery { limit: 100, ..Default::default() };
         let runs = self.engine.catalogue().list_session_runs(session, &query).await.unwrap().items;
-        runs.iter().rev().map(|row| row.id.parse().unwrap()).collect()
+        runs.iter().rev().map(|row| row.id).collect()
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<Event> {

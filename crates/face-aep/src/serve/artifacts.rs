@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use recount_api::query::{self, ARTIFACT_STATUSES, UPLOAD_KINDS};
 use recount_api::reply::One;
-use recount_engine::{ArtifactFilter, ArtifactRow, Upload};
+use recount_engine::{ArtifactFilter, FoundArtifact, Upload, UploadRow};
 use recount_event::{Code, EventId, ForeignId};
 
 use super::Face;
@@ -50,8 +50,8 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> Answer {
     let kind = if is_image { "image" } else { "file_snapshot" }.to_owned();
     let row =
         face.engine.write().upload(Upload { kind, mime, name, bytes, by: face.caller.id.clone() }).await?;
-    let id = accept::artifact_id(&row.id)?;
-    let shown = project::artifact(found(&face, &id).await?, None);
+    let id = row.id;
+    let shown = project::found_artifact(found(&face, &id).await?, None);
     Ok(created(&format!("/v1/artifacts/{id}"), &One::new("artifact", shown)))
 }
 
@@ -144,15 +144,14 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
 }
 
 /// The first that is called so and that the caller may know of.
-pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Refusal> {
-    for row in face.engine.read().artifacts_called(id).await? {
-        let seen = if row.run_id.is_empty() {
-            face.sees_upload(id).await?
-        } else {
-            face.admits(row.task_id.as_deref(), row.session_id.as_deref())
+pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<FoundArtifact, Refusal> {
+    for found in face.engine.read().artifacts_called(id).await? {
+        let seen = match &found {
+            FoundArtifact::OfRun(row) => face.caller.narrowing.admits(row.task_id, row.session_id),
+            FoundArtifact::Upload(upload) => face.sees_upload(upload),
         };
         if seen {
-            return Ok(row);
+            return Ok(found);
         }
     }
     // An artifact deleted with its run is reported only to clients that could see the run; narrowed tokens cannot see an
@@ -167,8 +166,8 @@ pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Re
 pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
-    let is_small = row.size_bytes.is_some_and(|size| size <= limits::DIFF_INLINE_BYTES_MAX);
-    let diff = match row.kind == "patch" && is_small {
+    let is_small = row.size_bytes().is_some_and(|size| size <= limits::DIFF_INLINE_BYTES_MAX);
+    let diff = match row.kind() == "patch" && is_small {
         // A read of its bytes reports a missing blob.
         true => match face.engine.read().artifact_bytes(&row).await {
             Ok(bytes) => String::from_utf8(bytes.to_vec()).ok(),
@@ -179,19 +178,19 @@ pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
         },
         false => None,
     };
-    Ok(json(StatusCode::OK, &One::new("artifact", project::artifact(row, diff))))
+    Ok(json(StatusCode::OK, &One::new("artifact", project::found_artifact(row, diff))))
 }
 
 pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: HeaderMap) -> Answer {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
-    let place = place(&face, row.size_bytes)?;
+    let place = place(&face, row.size_bytes())?;
     let bytes = face.engine.read().artifact_bytes(&row).await?;
-    let tag = format!("\"{}\"", row.hash.as_deref().unwrap_or_default());
+    let tag = format!("\"{}\"", row.hash().unwrap_or_default());
     let held: Vec<HeaderValue> = headers.get_all(header::IF_NONE_MATCH).iter().cloned().collect();
     let mut response = Response::new(Body::empty());
     let given = response.headers_mut();
-    let mime = row.mime.as_deref().unwrap_or("application/octet-stream");
+    let mime = row.mime().unwrap_or("application/octet-stream");
     given.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
     given.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     given.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
@@ -199,7 +198,10 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     // It never changes, but the right to read it may.
     given.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     given.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    given.insert(header::CONTENT_DISPOSITION, disposition(&row, mime));
+    given.insert(
+        header::CONTENT_DISPOSITION,
+        disposition(row.name().or(row.path()).unwrap_or(row.id()), mime),
+    );
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         given.insert(header::ETAG, tag);
     }
@@ -237,11 +239,10 @@ fn part(bytes: &Bytes, first: u64, last: u64) -> Bytes {
 }
 
 /// Images may be shown inline; anything else that a browser could render is downloaded.
-fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
+fn disposition(name: &str, mime: &str) -> HeaderValue {
     let is_picture = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"].contains(&mime);
     let is_plain = mime.starts_with("text/plain") || mime.starts_with("text/x-diff");
     let how = if is_picture || is_plain { "inline" } else { "attachment" };
-    let name = row.name.as_deref().or(row.path.as_deref()).unwrap_or(&row.id);
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let plain: String = name.chars().take(100).map(safe).collect();
@@ -262,12 +263,8 @@ fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
 
 impl Face {
     /// An upload without a run belongs to its uploader; a narrowed token sees no others.
-    async fn sees_upload(&self, id: &ForeignId) -> Result<bool, Refusal> {
-        if self.caller.narrowing.is_none() {
-            return Ok(true);
-        }
-        let upload = self.engine.catalogue().uploaded(id).await?;
-        Ok(upload.is_some_and(|upload| upload.by == self.caller.id))
+    fn sees_upload(&self, upload: &UploadRow) -> bool {
+        self.caller.narrowing.is_none() || upload.by == self.caller.id
     }
 }
 
@@ -277,16 +274,7 @@ mod tests {
 
     #[test]
     fn names_and_types_that_would_be_run_are_saved_under_plain_names() {
-        let row = |name: &str| {
-            ArtifactRow {
-            name: Some(name.into()),
-            ..serde_json::from_str(
-                r#"{"id":"art_1","event_id":"e","run_id":"r","kind":"image","status":"created","created_at":"x"}"#,
-            )
-            .unwrap()
-        }
-        };
-        let said = |name: &str, mime: &str| disposition(&row(name), mime).to_str().unwrap().to_owned();
+        let said = |name: &str, mime: &str| disposition(name, mime).to_str().unwrap().to_owned();
         assert_eq!(said("a.png", "image/png"), "inline; filename=\"a.png\"");
         assert_eq!(said("a.html", "text/html"), "attachment; filename=\"a.html\"");
         assert_eq!(said("a.svg", "image/svg+xml"), "attachment; filename=\"a.svg\"");

@@ -85,7 +85,7 @@ impl Face {
             return Ok(true);
         }
         let row = self.engine.catalogue().run(run).await?;
-        Ok(row.is_some_and(|row| self.admits(row.task_id.as_deref(), row.session_id.as_deref())))
+        Ok(row.is_some_and(|row| self.caller.narrowing.admits(row.task_id, row.session_id)))
     }
 
     pub(super) fn task_id(&self, text: &str) -> Result<TaskId, Refusal> {
@@ -102,17 +102,6 @@ impl Face {
             return Ok(session);
         }
         Err(Refusal::new(Code::SessionNotFound, format!("there is no session {session}")))
-    }
-
-    /// Whether something of this task and this session may be known.
-    pub(super) fn admits(&self, task: Option<&str>, session: Option<&str>) -> bool {
-        let narrowing = &self.caller.narrowing;
-        // Most are not narrowed, and then nothing needs to be read.
-        narrowing.is_none()
-            || narrowing.admits(
-                task.and_then(|task| task.parse::<TaskId>().ok()),
-                session.and_then(|session| session.parse::<SessionId>().ok()),
-            )
     }
 
     /// Refuses to make something outside of what the caller was narrowed to.

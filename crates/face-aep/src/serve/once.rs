@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
-use recount_engine::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, Visitor};
+use recount_engine::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standing, Visitor};
 use recount_event::{Code, RunId};
 use recount_run::Command;
 
@@ -27,8 +27,8 @@ pub(super) const REPLAYED: &str = "idempotency-replayed";
 #[derive(Clone, Default)]
 pub(super) struct IdempotentRequest {
     pub(super) once: Option<Once>,
-    /// The id of what the request made before.
-    pub(super) made: Option<String>,
+    /// What the request made before.
+    pub(super) made: Option<Made>,
 }
 
 impl IdempotentRequest {

@@ -64,8 +64,12 @@ impl Face {
         let RunOptions { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
         for (id, name) in attachments {
             let row = found(self, &id).await?;
-            let mime = row.mime.unwrap_or_else(|| "application/octet-stream".to_owned());
-            order.attachments.push(Attached { artifact_id: id, mime, name: name.or(row.name) });
+            let mime = row.mime().unwrap_or("application/octet-stream").to_owned();
+            order.attachments.push(Attached {
+                artifact_id: id,
+                mime,
+                name: name.or_else(|| row.name().map(str::to_owned)),
+            });
         }
         new.queued.model = model;
         new.queued.workspace_mode = workspace_mode;
@@ -81,9 +85,9 @@ impl Face {
         let is_ours =
             |kind: &str, driver: &str| kind == RunKind::AgentLoop.as_str() && driver == Driver::Own.as_str();
         let Some(last) = runs.iter().find(|row| is_ours(&row.kind, &row.driver)) else { return Ok(()) };
-        let Some(before) = self.engine.read().queued(accept::run_id(&last.id)?).await? else { return Ok(()) };
+        let Some(before) = self.engine.read().queued(last.id).await? else { return Ok(()) };
         let Ok(then) = Order::read(before.config.as_ref()) else { return Ok(()) };
-        asked.new.queued.prior_run_id = Some(last.id.clone());
+        asked.new.queued.prior_run_id = Some(last.id.to_string());
         if asked.new.queued.agent.is_some() {
             // The configuration of the session applies.
             return Ok(());

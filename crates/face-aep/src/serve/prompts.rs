@@ -10,7 +10,7 @@ use recount_api::request::{
 };
 use recount_engine::{ApprovalRow, ClarificationRow, CommandOutcome, Error, HandoffRow};
 use recount_event::family::approval::AllowanceScope;
-use recount_event::{Code, ForeignId, Json, RunId};
+use recount_event::{Code, ForeignId, Json, RunId, SessionId};
 use recount_run::{Command, PromptKind};
 
 use super::Face;
@@ -20,10 +20,10 @@ use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 /// Those of a list that the caller may know of.
-async fn seen<T>(face: &Face, rows: Vec<T>, run_of: fn(&T) -> &str) -> Result<Vec<T>, Refusal> {
+async fn seen<T>(face: &Face, rows: Vec<T>, run_of: fn(&T) -> RunId) -> Result<Vec<T>, Refusal> {
     let mut seen = Vec::with_capacity(rows.len());
     for row in rows {
-        if face.sees_run(accept::run_id(run_of(&row))?).await? {
+        if face.sees_run(run_of(&row)).await? {
             seen.push(row);
         }
     }
@@ -36,17 +36,17 @@ async fn found<T>(
     kind: PromptKind,
     id: &ForeignId,
     row: Result<Option<T>, Error>,
-    run_of: fn(&T) -> &str,
+    run_of: fn(&T) -> RunId,
 ) -> Result<T, Refusal> {
     let missing = || accept::no_prompt(kind, id.as_str());
     let row = row?.ok_or_else(missing)?;
-    if face.sees_run(accept::run_id(run_of(&row))?).await? { Ok(row) } else { Err(missing()) }
+    if face.sees_run(run_of(&row)).await? { Ok(row) } else { Err(missing()) }
 }
 
 // ---- approvals ---------------------------------------------------------------------------------
 
-fn run_of_approval(row: &ApprovalRow) -> &str {
-    &row.run_id
+fn run_of_approval(row: &ApprovalRow) -> RunId {
+    row.run_id
 }
 
 pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -86,7 +86,7 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ResolveApproval = accept::body(&bytes)?;
     if let Some(scope) = request.remember {
-        may_reach(&face, accept::run_id(&row.run_id)?, scope).await?;
+        may_reach(&face, row.run_id, scope).await?;
     }
     let command = Command::ResolveApproval {
         approval_id: approval_id.clone(),
@@ -97,7 +97,7 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
     };
     let id = approval_id.clone();
     let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
@@ -122,17 +122,17 @@ pub(super) async fn extend_approval(face: Face, Ids(id): Ids<String>, request: R
     let command = extension(&face, PromptKind::Approval, &approval_id, request).await?;
     let id = approval_id.clone();
     let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
 }
 
 /// Whether the caller may do all that an allowance of this scope reaches, which was given in a run of this session.
-pub(super) fn reaches(face: &Face, session: Option<&str>, scope: AllowanceScope) -> bool {
+pub(super) fn reaches(face: &Face, session: Option<SessionId>, scope: AllowanceScope) -> bool {
     match scope {
         AllowanceScope::Run => true,
-        AllowanceScope::Session => session.is_none() || face.admits(None, session),
+        AllowanceScope::Session => session.is_none() || face.caller.narrowing.admits(None, session),
         AllowanceScope::Workspace => face.caller.narrowing.is_none(),
     }
 }
@@ -140,7 +140,7 @@ pub(super) fn reaches(face: &Face, session: Option<&str>, scope: AllowanceScope)
 /// Refuses an allowance beyond the caller's own reach: a narrowed token cannot allow more than it covers.
 async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(), Refusal> {
     let row = face.engine.catalogue().run(run).await?;
-    if reaches(face, row.and_then(|row| row.session_id).as_deref(), scope) {
+    if reaches(face, row.and_then(|row| row.session_id), scope) {
         return Ok(());
     }
     let detail = format!(
@@ -151,8 +151,8 @@ async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(),
 
 // ---- clarifications ----------------------------------------------------------------------------
 
-fn run_of_clarification(row: &ClarificationRow) -> &str {
-    &row.run_id
+fn run_of_clarification(row: &ClarificationRow) -> RunId {
+    row.run_id
 }
 
 pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -202,7 +202,7 @@ pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, reque
     let word = move |left: &CommandOutcome| {
         left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
     };
-    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
@@ -217,7 +217,7 @@ pub(super) async fn extend_clarification(face: Face, Ids(id): Ids<String>, reque
     let word = move |left: &CommandOutcome| {
         left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
     };
-    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
@@ -225,8 +225,8 @@ pub(super) async fn extend_clarification(face: Face, Ids(id): Ids<String>, reque
 
 // ---- handoffs ----------------------------------------------------------------------------------
 
-fn run_of_handoff(row: &HandoffRow) -> &str {
-    &row.run_id
+fn run_of_handoff(row: &HandoffRow) -> RunId {
+    row.run_id
 }
 
 pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -255,7 +255,7 @@ async fn shown_handoff(face: &Face, id: &ForeignId) -> Answer {
 /// Answers a handoff, and returns it with the answer.
 async fn settle_handoff(face: &Face, id: &ForeignId, again: IdempotentRequest, command: Command) -> Answer {
     let row = handoff_row(face, id).await?;
-    let (run, packed) = (accept::run_id(&row.run_id)?, face.engine.read().packed_for(&row).await?);
+    let (run, packed) = (row.run_id, face.engine.read().packed_for(&row).await?);
     let settled = id.clone();
     let word = move |left: &CommandOutcome| {
         left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))

@@ -4,7 +4,7 @@ use ::http::StatusCode;
 use axum::extract::Request;
 use recount_api::reply::{self, One};
 use recount_api::request::{Prune, PruneRun};
-use recount_engine::{KeyedReply, Policy, Pruned, Swept};
+use recount_engine::{KeyedReply, Policy, Pruned};
 use recount_event::RunId;
 
 use super::Face;
@@ -61,8 +61,7 @@ pub(super) async fn prune(face: Face, request: Request) -> Answer {
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: Prune = accept::body(&bytes)?;
     let policy: Policy = accept::policy(&request)?;
-    let so_far = again.made.as_deref().map_or(Ok(Swept::default()), str::parse)?;
-    let swept = face.engine.admin().sweep_once(&policy, again.once.as_ref(), so_far).await?;
+    let swept = face.engine.admin().sweep_once(&policy, again.once.as_ref(), again.made.as_ref()).await?;
     let reply = reply::Swept { runs: swept.runs, events: swept.events, has_more: swept.has_more };
     Ok(json(StatusCode::OK, &One::new("swept", reply)))
 }

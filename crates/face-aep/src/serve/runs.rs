@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query::{self, RUN_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
-use recount_engine::{CommandOutcome, ListQuery, Listed, NewRun, RunFilter, RunRow};
+use recount_engine::{CommandOutcome, ListQuery, Listed, Made, NewRun, RunFilter, RunRow};
 use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_run::{CancelledBy, Command};
 
@@ -46,8 +46,8 @@ pub(super) async fn answer_made(face: &Face, new: NewRun, again: IdempotentReque
 }
 
 /// A run that the same request made before, without a look at anything that may have changed since.
-pub(super) async fn show_made(face: &Face, made: &str) -> Answer {
-    created_run(face, accept::run_id(made)?).await
+pub(super) async fn show_made(face: &Face, made: &Made) -> Answer {
+    created_run(face, made.run()?).await
 }
 
 async fn created_run(face: &Face, run: RunId) -> Answer {
@@ -64,7 +64,7 @@ pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refu
 
 /// A row with what is no fold.
 async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
-    let pinned = face.engine.catalogue().pin_of(accept::run_id(&row.id)?).await?.is_some();
+    let pinned = face.engine.catalogue().pin_of(row.id).await?.is_some();
     Ok(project::run(row, pinned))
 }
 
@@ -116,9 +116,9 @@ pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<Ru
     let (task, run) = (face.task_id(task)?, accept::run_id(run)?);
     let row = face.engine.catalogue().run(run).await?;
     match row {
-        Some(row) if row.task_id == Some(task.to_string()) => Ok(run),
+        Some(row) if row.task_id == Some(task) => Ok(run),
         None => match face.engine.catalogue().tombstone(run).await? {
-            Some(gone) if gone.task_id == Some(task.to_string()) => Ok(run),
+            Some(gone) if gone.task_id == Some(task) => Ok(run),
             _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
         },
         _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),

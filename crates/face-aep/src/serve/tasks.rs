@@ -22,7 +22,7 @@ const TASK_STATUSES: [&str; 7] = query::TASK_STATUSES;
 pub(super) async fn create_task(face: Face, request: Request) -> Answer {
     let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
-        let row = task_row(&face, accept::task_id(made)?).await?;
+        let row = task_row(&face, made.task()?).await?;
         return created_task(&face, row).await;
     }
     let trace = accept::traceparent(request.headers().get("traceparent"));
@@ -65,7 +65,7 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
         damaged.extend(listed.damaged);
         damaged.dedup();
         for row in listed.items {
-            if !face.admits(Some(&row.id), None) {
+            if !face.caller.narrowing.admits(Some(row.id), None) {
                 continue;
             }
             let task = show_task(&face, row).await?;
@@ -81,7 +81,7 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
 }
 
 pub(super) async fn show_task(face: &Face, row: recount_engine::TaskRow) -> Result<reply::Task, Refusal> {
-    let task = accept::task_id(&row.id)?;
+    let task = row.id;
     let newest = ListQuery { limit: 1, ..ListQuery::default() };
     let latest = face.engine.catalogue().list_task_runs(task, &newest).await?.items.pop();
     let runs = face.engine.catalogue().count_task_runs(task).await?;

@@ -17,6 +17,7 @@ use tower::ServiceExt as _;
 
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
+    pub(crate) store: Arc<MemoryStore>,
     router: Router,
 }
 
@@ -28,14 +29,14 @@ impl Stage {
     /// The same with another router.
     pub(crate) async fn of(router: impl FnOnce() -> Router) -> Stage {
         let world = World::seeded(7, 1_800_000_000_000);
-        let engine =
-            Engine::open(Arc::new(MemoryStore::new()), world.clone(), Arc::new(SseFraming)).await.unwrap();
+        let store = Arc::new(MemoryStore::new());
+        let engine = Engine::open(store.clone(), world.clone(), Arc::new(SseFraming)).await.unwrap();
         let router = {
             let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
             let router = router().layer(axum::Extension(visitor));
             recount_face_aep::identified(router, world, engine.write().redactor().clone())
         };
-        Stage { engine, router }
+        Stage { engine, store, router }
     }
 
     pub(crate) async fn ask(&self, method: Method, target: &str, accept: &str, body: Body) -> Response {

@@ -55,7 +55,7 @@ fn a_full_disk_is_told_and_service_returns() {
         for answer in group {
             let fault = fault(block_on(answer));
             assert_eq!((fault.kind, fault.retry), (FaultKind::Full, Retry::Maybe), "{fault}");
-            assert!(fault.message.contains("make space"), "{fault}");
+            assert!(fault.message.contains("free some space"), "{fault}");
         }
         assert_eq!(whole(&store), before, "reads go on, and nothing was changed");
     }
@@ -233,7 +233,7 @@ fn while_the_reserve_is_used_up_only_what_takes_away_is_written() {
     assert!(!folder.path().join("reserve").exists());
     let small = fault(block_on(store.append(row("k", b"v"))));
     assert_eq!((small.kind, small.retry), (FaultKind::Full, Retry::Maybe), "{small}");
-    assert!(small.message.contains("make space"), "{small}");
+    assert!(small.message.contains("free some space"), "{small}");
     land(&store, cut("a", 8));
     // After space is freed, the store recovers by itself.
     shim.heal();

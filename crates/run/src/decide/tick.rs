@@ -1,4 +1,4 @@
-//! Decides timeouts: every prompt that is due gets its stated default.
+//! Decides timeouts: an approval, question or handoff that is due gets its stated default.
 
 use recount_event::Payload;
 use recount_event::family::approval::{self, Decision, DefaultDecision};

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use recount_event::{Code, Event, Payload, Stamp, codec};
 
-use super::dice::{self, Dice};
+use super::dice;
 use super::story::{T0, event_id, placed, placed_all, run_id};
+use crate::generate::{Dice, own_run};
 use crate::judge::judge;
 use crate::{
     CancelledBy, Command, Effects, Illegal, RULES, Reach, Rejection, State, apply, audit, decide, outstanding,
@@ -40,7 +41,7 @@ pub(super) fn live(numbers: &[u16], own: bool) -> RecordedRun {
     let mut now_ms = T0;
     // A few commands more after the ending, which may do nothing.
     let mut left_after_ending = 12;
-    while !dice.used_up() && left_after_ending > 0 {
+    while !dice.is_used_up() && left_after_ending > 0 {
         left_after_ending -= usize::from(state.is_ended());
         // The clock runs, stands, jumps and steps back.
         now_ms = match dice.below(16) {
@@ -194,6 +195,14 @@ proptest! {
         legal(&lived);
         replays(&lived);
         can_be_cancelled(&lived);
+    }
+
+    #[test]
+    fn runs_for_other_crates_are_legal_by_both_readings(numbers in numbers()) {
+        let events = own_run(&numbers);
+        prop_assert_eq!(first_refused(&events), None);
+        prop_assert_eq!(audit(&events), None);
+        prop_assert!(is_ending(events.last().unwrap()));
     }
 
     /// Events dropped, doubled, swapped and put in elsewhere: both readings find the same first fault, or

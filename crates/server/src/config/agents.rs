@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use recount_agent::model::{ModelName, ModelsSettings, Secret};
-use recount_agent::tools::Tools;
+use recount_agent::tools::{COMMAND_TOOLS, Tools};
 use recount_api::spelling;
 use recount_engine::{AgentOption, Capabilities, OptionKind, Profile, Profiles, Sets, ToolInfo};
 use recount_event::Json;
@@ -20,9 +20,6 @@ use crate::settings::{Lookup, in_words};
 
 /// The default agent: it exists if none is configured and there is a default model.
 pub(crate) const AGENT_DEFAULT: &str = "assistant";
-
-/// Tools that need somewhere to run commands, which not every machine has.
-const COMMAND_TOOLS: [&str; 4] = ["git_diff", "git_exec", "git_status", "shell_exec"];
 
 /// Keys below `[agents.NAME]`, for messages about an unknown one.
 pub(super) const AGENT_KEYS: [&str; 26] = [
@@ -332,7 +329,7 @@ impl Agent<'_> {
 
     fn tools(&self, key: &str, names: &[String]) -> Result<(), StartError> {
         let standard = Tools::standard();
-        let known: BTreeSet<&str> = standard.names().chain(COMMAND_TOOLS).collect();
+        let known: BTreeSet<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).collect();
         let mut seen = BTreeSet::new();
         for name in names {
             if !known.contains(name.as_str()) {

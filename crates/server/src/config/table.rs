@@ -16,6 +16,7 @@ use tracing::level_filters::LevelFilter;
 use super::aap::BASE_PATH_DEFAULT;
 use super::accepts::*;
 use super::options::{LogFormat, Options};
+use super::rooms::RoomAccess;
 use crate::StartError;
 use crate::amounts::sized;
 use crate::limits::{RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX};
@@ -182,6 +183,8 @@ settings! { place;
         "further paths for [applications](faces/aap.md), in addition to `/aap`, which always exists; none within another, and none in use by something else; comma-separated in the variable";
     public_meta: bool = Bool "aap.public_meta", "false", yes_or_no,
         "`true`: `meta` below these paths, which lists the agents, requires no token";
+    rooms: RoomAccess = Text "aaep.rooms", "loopback", rooms,
+        "who may reach the [rooms](faces/aaep-legacy.md) below `/aaep/legacy`: `loopback` (clients on this machine), `everywhere` or `off`";
     subscriptions_max: u32 = Number "aaep.subscriptions_max", recount_face_aaep::limits::SUBSCRIPTIONS_MAX.to_string(), from_one,
         "subscriptions of [accessibility tools](faces/aaep.md) at a time, of all tenants; one more is rejected with `rate_limit`";
 }

@@ -9,7 +9,6 @@ use recount_run::{CancelledBy, Command, PromptKind};
 
 use super::{CallFailure, EnginePlay};
 use crate::dice::Dice;
-use crate::event_generator;
 use crate::trace::Check;
 
 pub(super) async fn operate(engine_play: Arc<EnginePlay>, n: u64) {
@@ -44,9 +43,9 @@ impl Operator {
         let ask = |engine: Engine| async move { engine.read().list_approvals(&query).await };
         let Ok(listed) = self.engine_play.call("list_approvals", ask).await else { return };
         let Some(row) = self.dice.pick(&listed.items) else { return };
-        let Ok(run) = row.run_id.parse() else { return };
+        let run = row.run_id;
         let command = Command::ResolveApproval {
-            approval_id: event_generator::id(&row.id),
+            approval_id: row.id.clone(),
             approve: self.dice.permille(700),
             by: self.name.clone(),
             comment: None,
@@ -58,10 +57,15 @@ impl Operator {
             match self.submit(run, command).await {
                 Ok(Some(sequence)) => {
                     let answer = (run, sequence, self.name.clone());
-                    let mut answers =
-                        self.engine_play.client_record().answers.get(&row.id).cloned().unwrap_or_default();
+                    let mut answers = self
+                        .engine_play
+                        .client_record()
+                        .answers
+                        .get(row.id.as_str())
+                        .cloned()
+                        .unwrap_or_default();
                     answers.push(answer);
-                    self.engine_play.client_record().answers.insert(row.id.clone(), answers.clone());
+                    self.engine_play.client_record().answers.insert(row.id.to_string(), answers.clone());
                     // The id of a request that was pruned is free again.
                     answers.retain(|(run, sequence, _)| !self.engine_play.may_be_gone(*run, *sequence));
                     if answers.len() > 1 {
@@ -124,19 +128,18 @@ impl Operator {
             let Ok(listed) = self.engine_play.call("list_clarifications", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
             let response = Json::of(&self.name).expect("a name is JSON");
-            let clarification_id = event_generator::id(&row.id);
+            let clarification_id = row.id.clone();
             let command =
                 Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None };
-            (row.id.clone(), row.run_id.clone(), command)
+            (row.id.clone(), row.run_id, command)
         } else {
             let ask = |engine: Engine| async move { engine.read().list_handoffs(&query).await };
             let Ok(listed) = self.engine_play.call("list_handoffs", ask).await else { return };
             let Some(row) = self.dice.pick(&listed.items) else { return };
-            let handoff_id = event_generator::id(&row.id);
+            let handoff_id = row.id.clone();
             let command = Command::AcknowledgeHandoff { handoff_id, by, comment: None };
-            (row.id.clone(), row.run_id.clone(), command)
+            (row.id.clone(), row.run_id, command)
         };
-        let Ok(run) = run.parse() else { return };
         let Err(CallFailure::Rejected(rejection)) = self.submit(run, command).await else { return };
         let too_late = matches!(rejection.code, Code::ClarificationNotPending | Code::HandoffNotPending);
         // The question may have been pruned since the list was read.

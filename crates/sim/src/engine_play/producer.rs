@@ -136,7 +136,7 @@ impl Producer {
                 let ask =
                     |engine: Engine| async move { engine.write().create_task(None, Some(queued)).await };
                 self.engine_play.call("create_task", ask).await.map(|(row, run)| {
-                    self.task = row.id.parse().ok();
+                    self.task = Some(row.id);
                     self.engine_play.client_record().tasks.extend(self.task);
                     self.belongs(run, self.task);
                     run

@@ -21,7 +21,7 @@ const RUNNERS: &[&str] =
 /// Hidden, so that no pattern names it.
 const LOG: &str = ".log";
 
-struct Stage {
+struct ShellStage {
     folder: tempfile::TempDir,
     /// Each with what it takes before `-c`.
     shells: Vec<(PathBuf, Option<&'static str>)>,
@@ -35,7 +35,7 @@ fn found(name: &str) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-impl Stage {
+impl ShellStage {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let programs = folder.path().join("programs");
@@ -63,7 +63,7 @@ impl Stage {
         let mut shells: Vec<_> = shells;
         shells.sort();
         shells.dedup();
-        Stage { folder, shells, runs: Cell::new(0) }
+        ShellStage { folder, shells, runs: Cell::new(0) }
     }
 
     /// The programs that a script runs, with their arguments.
@@ -430,7 +430,7 @@ fn script() -> impl Strategy<Value = String> {
 }
 
 /// Words of the shell itself, and nothing that signals other processes.
-fn builtins(stage: &Stage) -> Vec<String> {
+fn builtins(stage: &ShellStage) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut listed = |shell: &str, first: &[&str], script: &str| {
         let Some(shell) = found(shell) else { return };
@@ -456,7 +456,7 @@ fn builtins(stage: &Stage) -> Vec<String> {
 #[test]
 fn every_builtin_of_the_shells_is_known() {
     let unknown: Vec<String> =
-        builtins(&Stage::new()).into_iter().filter(|name| !inner::is_known_builtin(name)).collect();
+        builtins(&ShellStage::new()).into_iter().filter(|name| !inner::is_known_builtin(name)).collect();
     assert_eq!(unknown, [""; 0], "add each to `PLAIN` or `ASKED` of `inner`, or read its words");
 }
 
@@ -485,7 +485,7 @@ fn builtin_line(names: Vec<String>) -> impl Strategy<Value = String> {
 
 #[test]
 fn no_program_runs_that_was_not_listed() {
-    let stage = Stage::new();
+    let stage = ShellStage::new();
     assert!(!stage.shells.is_empty(), "no shell in /bin or /usr/bin; install one");
     let cases = std::env::var("RECOUNT_SHELL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(250);
     let (judged, ran) = (Cell::new(0_u32), Cell::new(0_u32));
@@ -516,7 +516,7 @@ fn no_program_runs_that_was_not_listed() {
 
 #[test]
 fn the_trace_sees_what_runs() {
-    let stage = Stage::new();
+    let stage = ShellStage::new();
     for shell in &stage.shells {
         assert_eq!(stage.run(shell, "a 'x y'; echo z | xargs b"), [vec!["a", "x y"], vec!["b", "z"]]);
     }

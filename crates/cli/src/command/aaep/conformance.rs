@@ -3,10 +3,16 @@
 mod producer;
 mod subscriber;
 
-use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
+use clap::{Args, Subcommand};
+use recount_aaep_kit::conformance::Report;
+
+use super::Format;
 use crate::command::Invocation;
-use crate::exit::Failure;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::clean;
 
 #[derive(Args)]
 pub(super) struct Conformance {
@@ -16,9 +22,9 @@ pub(super) struct Conformance {
 
 #[derive(Subcommand)]
 enum Side {
-    /// Try a producer: drive it, listen to it, answer it rightly and wrongly
+    /// Test a producer: drive it, listen, and send right and wrong answers
     Producer(Box<producer::Producer>),
-    /// Try a subscriber: serve a producer for it, and look at what it does
+    /// Test a subscriber: serve a producer for it and check what it does
     Subscriber(subscriber::Subscriber),
 }
 
@@ -28,5 +34,36 @@ impl Conformance {
             Side::Producer(producer) => producer.run(invocation),
             Side::Subscriber(subscriber) => subscriber.run(invocation),
         }
+    }
+}
+
+/// How a report is given.
+#[derive(Args)]
+struct ReportOptions {
+    /// Also write the report as JSON to a file
+    #[arg(long, value_name = "FILE")]
+    report_json: Option<PathBuf>,
+    /// Format of the report
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+impl ReportOptions {
+    /// Prints a report. A requirement that is not met makes the verb fail.
+    fn show(&self, report: &Report, json: bool) -> Result<(), Failure> {
+        if let Some(file) = &self.report_json {
+            std::fs::write(file, report.to_json() + "\n").map_err(|why| {
+                Failure::Own(format!("cannot write the report to {}: {why}", file.display()))
+            })?;
+        }
+        let mut out = Output::new();
+        match Format::of(self.format, json) {
+            Format::Text => {
+                let lines: Vec<String> = report.lines().iter().map(|line| clean::line(line)).collect();
+                out.lines(&lines)?;
+            }
+            Format::Json => out.json(&report.to_json())?,
+        }
+        if report.passed() { Ok(()) } else { Err(Failure::No) }
     }
 }

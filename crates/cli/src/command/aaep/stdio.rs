@@ -10,7 +10,7 @@ use recount_aaep_kit::link::Target;
 use crate::command::Invocation;
 use crate::command::credential::token;
 use crate::command::invocation::block_on_threads;
-use crate::exit::Failure;
+use crate::failure::Failure;
 
 #[derive(Args)]
 pub(super) struct Stdio {

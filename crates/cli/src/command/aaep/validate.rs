@@ -10,25 +10,25 @@ use recount_aaep_kit::validate::{Json, Report, Text, Total, Validation, Verdict}
 
 use super::{Format, Profile};
 use crate::command::Invocation;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
 #[derive(Args)]
 pub(super) struct Validate {
-    /// Files of JSON lines, of one JSON, or of an array; - is standard input, and so is none
+    /// Files of JSON lines, one JSON value or an array; - or no file is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What counts as an error
+    /// Which breaches are errors
     #[arg(long, value_enum, default_value_t = Profile::Strict)]
     profile: Profile,
-    /// Look at each event alone, and follow no sessions
+    /// Check each event alone, without session rules
     #[arg(long)]
     events: bool,
-    /// How findings are told
+    /// Format of the findings
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// End with status 1 for warnings too
+    /// Exit with status 1 on warnings, too
     #[arg(long)]
     deny_warnings: bool,
 }

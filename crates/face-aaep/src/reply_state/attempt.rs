@@ -2,12 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 
 use recount_event::{ForeignId, RunId};
-
-use crate::limits;
-use crate::subscription::Subscription;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,31 +85,4 @@ impl AttemptLog for Unlogged {
     }
 
     fn count(&self, _: Outcome) {}
-}
-
-/// Records an attempt; of many without effect from one subscription only the first ones, the others are counted.
-pub(super) async fn record(subscription: &Subscription, attempt: ReplyAttempt) {
-    let state = subscription.replies();
-    tracing::debug!(
-        subscription = %attempt.subscription,
-        message = attempt.message,
-        outcome = attempt.outcome.word(),
-        "a reply was handled"
-    );
-    if attempt.outcome != Outcome::Accepted {
-        let refused = state.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if refused == limits::REPLIES_REFUSED_RECORDED_MAX {
-            tracing::warn!(
-                subscription = %attempt.subscription,
-                by = %attempt.by,
-                refused,
-                "a subscription sends many replies without effect; from now on they are only counted"
-            );
-        }
-        if refused > limits::REPLIES_REFUSED_RECORDED_MAX {
-            state.log.count(attempt.outcome);
-            return;
-        }
-    }
-    state.log.record(attempt).await;
 }

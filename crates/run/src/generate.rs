@@ -1,9 +1,13 @@
-//! Makes runs out of numbers, as our own performer lives them: the model speaks, calls tools of every sort, is cut
-//! off, taken over and cancelled; applications answer some, all, late or never. [`live`] gives the events.
+//! Legal runs out of numbers, for tests of every crate that reads runs.
+//!
+//! A run goes as our own performer drives it: the model writes, calls tools of every sort, is cut off, taken over and
+//! cancelled; applications answer some calls, all, late or never. Look at [`own_run`]; the numbers are [`Dice`].
 
 use recount_event::{Event, ForeignId, Json, Payload, RunId, Stamp};
-use recount_run::{CallAnswer, CallSaid, CancelledBy, Command, PromptKind, State, apply, audit, decide};
 
+use crate::{CallAnswer, CallSaid, CancelledBy, Command, PromptKind, State, apply, audit, decide};
+
+/// The id of every run made here.
 const RUN: &str = "run_01HZX3Q0M0000000000000000A";
 const T0: u64 = 1_777_803_825_000;
 const TURNS: u64 = 7;
@@ -12,21 +16,33 @@ const TURNS: u64 = 7;
 const PIECES: [&str; 8] =
     ["a", "Gov\"ernor \\ ", "", "line\nbreak\r\n", "é🦀", "\u{2028}\u{2029}\u{85}", "nul\0", "<b>&amp;</b>"];
 
-/// The same numbers give the same run. When they are used up, every throw is 0.
-struct Dice<'a> {
+/// A row of numbers that a test drew. When they are used up, every throw is 0.
+pub struct Dice<'a> {
     numbers: &'a [u16],
     at: usize,
 }
 
-impl Dice<'_> {
-    fn below(&mut self, sides: usize) -> usize {
-        let number = self.numbers.get(self.at).copied().unwrap_or(0);
-        self.at += 1;
-        usize::from(number) % sides
+impl<'a> Dice<'a> {
+    pub fn new(numbers: &'a [u16]) -> Self {
+        Dice { numbers, at: 0 }
     }
 
-    fn one_in(&mut self, sides: usize) -> bool {
+    pub fn is_used_up(&self) -> bool {
+        self.at >= self.numbers.len()
+    }
+
+    pub fn below(&mut self, sides: usize) -> usize {
+        let number = self.numbers.get(self.at).copied().unwrap_or(0);
+        self.at += 1;
+        usize::from(number) % sides.max(1)
+    }
+
+    pub fn one_in(&mut self, sides: usize) -> bool {
         self.below(sides) == sides - 1
+    }
+
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        if from.is_empty() { None } else { Some(from[self.below(from.len())].clone()) }
     }
 
     fn piece(&mut self) -> &'static str {
@@ -35,10 +51,10 @@ impl Dice<'_> {
 }
 
 /// The events of a whole run.
-pub(crate) fn live(numbers: &[u16]) -> Vec<Event> {
-    let run_id: RunId = RUN.parse().unwrap();
-    let mut run = Run {
-        dice: Dice { numbers, at: 0 },
+pub fn own_run(numbers: &[u16]) -> Vec<Event> {
+    let run_id: RunId = RUN.parse().expect("it is the id of a run");
+    let mut run = OwnRun {
+        dice: Dice::new(numbers),
         state: State::blank(run_id, None, None),
         events: Vec::new(),
         now_ms: T0,
@@ -57,7 +73,7 @@ pub(crate) fn live(numbers: &[u16]) -> Vec<Event> {
     run.events
 }
 
-struct Run<'a> {
+struct OwnRun<'a> {
     dice: Dice<'a>,
     state: State,
     events: Vec<Event>,
@@ -71,11 +87,15 @@ fn said(type_name: &str, data: &str) -> Payload {
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap()
+    quoted_json(text).text().to_owned()
+}
+
+fn quoted_json(text: &str) -> Json {
+    Json::of(&text).expect("a string is JSON")
 }
 
 fn fid(text: &str) -> ForeignId {
-    ForeignId::parse(text).unwrap()
+    ForeignId::parse(text).expect("the generator names things so")
 }
 
 /// What becomes of a call.
@@ -89,7 +109,7 @@ enum Way {
     HandOff,
 }
 
-impl Run<'_> {
+impl OwnRun<'_> {
     fn try_to(&mut self, command: Command) -> bool {
         self.now_ms += self.dice.below(50) as u64;
         let stamp = Stamp { now_ms: self.now_ms, entropy: u128::from(self.named) };
@@ -327,7 +347,7 @@ impl Run<'_> {
     }
 
     fn invoked(&mut self, id: &str, way: Way) {
-        let turn = self.state.call(id).and_then(|call| call.turn_index).unwrap();
+        let turn = self.state.call(id).and_then(|call| call.turn_index).expect("its turn proposed it");
         let (name, executor) = (tool_of(way), if way == Way::Client { "client" } else { "server" });
         self.reports(vec![said(
             "tool.invoked",
@@ -421,7 +441,8 @@ impl Run<'_> {
                     ));
                 }
                 Way::Client => {
-                    let turn = self.state.call(id).and_then(|call| call.turn_index).unwrap();
+                    let turn =
+                        self.state.call(id).and_then(|call| call.turn_index).expect("its turn proposed it");
                     opened.push(said(
                         "tool.invoked",
                         &format!(
@@ -495,9 +516,7 @@ impl Run<'_> {
     fn answer(&mut self, way: Way) -> CallSaid {
         let words = self.dice.piece();
         match (way, self.dice.below(3)) {
-            (Way::Client, _) | (_, 2) => {
-                CallSaid::Output { output: Json::parse(&quoted(words)).unwrap(), text: words.into() }
-            }
+            (Way::Client, _) | (_, 2) => CallSaid::Output { output: quoted_json(words), text: words.into() },
             (_, 1) => CallSaid::Denied { reason: (!words.is_empty()).then(|| words.into()) },
             _ => CallSaid::Granted,
         }
@@ -550,7 +569,7 @@ impl Run<'_> {
             (_, 4) => self.time_passes(),
             (_, 5) => self.cancelled(),
             (Way::AskUser, _) => {
-                let response = Json::parse(&quoted(self.dice.piece())).unwrap();
+                let response = quoted_json(self.dice.piece());
                 self.does(Command::AnswerClarification {
                     clarification_id: fid(prompt),
                     response,

@@ -98,6 +98,18 @@ impl ShownPrompts {
                 self.by_token.remove(&oldest);
             }
         }
+        self.bound_countdowns();
+    }
+
+    fn bound_countdowns(&mut self) {
+        let counted = |shown: &&Shown| shown.countdown.is_some();
+        if self.by_token.values().filter(counted).count() <= limits::COUNTDOWNS_MAX {
+            return;
+        }
+        let oldest = self.order.iter().find(|token| self.by_token.get(token).as_ref().is_some_and(counted));
+        if let Some(shown) = oldest.cloned().and_then(|token| self.by_token.get_mut(&token)) {
+            shown.countdown = None;
+        }
     }
 
     /// A prompt that is asked again takes no reply under its former token.
@@ -238,6 +250,9 @@ mod tests {
         }
         assert_eq!(shown.by_token.len(), limits::PROMPTS_SHOWN_MAX);
         assert!(shown.find(&token("rpl_own0n0n")).is_none() && shown.find(&token("rpl_own0n1n")).is_some());
+        let counted = shown.by_token.values().filter(|shown| shown.countdown.is_some()).count();
+        assert_eq!(counted, limits::COUNTDOWNS_MAX);
+        assert!(shown.find(&token("rpl_own0n64n")).unwrap().countdown.is_some(), "the newest");
     }
 
     #[test]

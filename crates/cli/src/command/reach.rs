@@ -3,24 +3,24 @@
 use recount_client::{Client, ClientError, Listing};
 use recount_server::{Inside, Options, Unfinished};
 
-use crate::command::invocation::Invocation;
-use crate::exit::Failure;
+use super::Invocation;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
-pub(crate) struct Reached {
-    pub(crate) client: Client,
+pub(super) struct Reached {
+    pub(super) client: Client,
     /// The server that this program is itself.
     inside: Option<Inside>,
     /// What another command needs to reach the same server: ` --url …`, or nothing.
-    pub(crate) address: String,
+    pub(super) address: String,
 }
 
 impl Reached {
     /// The server of an address that somebody named, or the one that answers at the usual one, or none: then this
     /// program becomes one, whose runs may work in this folder: who asks for it here could go there anyway. Then nobody
     /// works there before [`Reached::work`], and what an earlier program left unfinished comes with it.
-    pub(crate) async fn new(
+    pub(super) async fn new(
         invocation: &Invocation,
         is_named: bool,
         folder: Option<String>,
@@ -41,14 +41,14 @@ impl Reached {
         let (reached, data) = Reached::inside(options, invocation.token.as_deref()).await?;
         let unfinished = reached.inside.as_ref().map(|inside| inside.unfinished.clone());
         note(&format!(
-            "no server answers at {url}, so this program is one until it ends: {}, data in {data}",
+            "no server at {url}; started one for this command: {}, data in {data}",
             reached.client.base_url()
         ));
         Ok((reached, unfinished.unwrap_or_default()))
     }
 
     /// A server within this program, and where its data is. Nobody works there before [`Reached::work`].
-    pub(crate) async fn inside(options: Options, token: Option<&str>) -> Result<(Self, String), Failure> {
+    pub(super) async fn inside(options: Options, token: Option<&str>) -> Result<(Self, String), Failure> {
         let inside = recount_server::start_inside(options).await?;
         let url = format!("http://{}", inside.running.address);
         let client = Client::new(&url, token.filter(|token| !token.is_empty()))?;
@@ -58,7 +58,7 @@ impl Reached {
     }
 
     /// Lets the server that this program is do its runs. Of another server that is not ours to say.
-    pub(crate) async fn work(&self) -> Result<(), Failure> {
+    pub(super) async fn work(&self) -> Result<(), Failure> {
         match &self.inside {
             Some(inside) => Ok(inside.work().await?),
             None => Ok(()),
@@ -66,7 +66,7 @@ impl Reached {
     }
 
     /// Lets the server that this program is answer questions about the workspaces of runs, and executes none.
-    pub(crate) fn attach(&self) -> Result<(), Failure> {
+    pub(super) fn attach(&self) -> Result<(), Failure> {
         self.inside.as_ref().map_or(Ok(()), |inside| Ok(inside.attach()?))
     }
 
@@ -78,15 +78,15 @@ impl Reached {
         }
     }
 
-    pub(crate) fn is_inside(&self) -> bool {
+    pub(super) fn is_inside(&self) -> bool {
         self.inside.is_some()
     }
 
     /// Ends the server that this program is.
-    pub(crate) async fn leave(self) {
+    pub(super) async fn leave(self) {
         let Some(inside) = self.inside else { return };
         if tokio::time::timeout(limits::STOP_WAIT, inside.running.stop()).await.is_err() {
-            note("the server within this program did not end in time; nothing acknowledged is lost");
+            note("the server in this program did not stop in time; no acknowledged event is lost");
         }
     }
 }

@@ -10,13 +10,13 @@ use serde::Deserialize;
 pub(crate) enum PromptReply {
     Confirmation(ConfirmationReply),
     Clarification(ClarificationReply),
-    Extend(Extend),
-    Control(Control),
+    Extend(ExtendRequest),
+    Control(ControlRequest),
 }
 
 impl PromptReply {
     /// The type of the message, for logs: never its token.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             PromptReply::Confirmation(_) => "confirmation.reply",
             PromptReply::Clarification(_) => "clarification.reply",
@@ -25,7 +25,7 @@ impl PromptReply {
         }
     }
 
-    pub(super) fn token(&self) -> Option<&ReplyToken> {
+    pub(crate) fn token(&self) -> Option<&ReplyToken> {
         match self {
             PromptReply::Confirmation(reply) => Some(&reply.reply_token),
             PromptReply::Clarification(reply) => Some(&reply.reply_token),
@@ -41,7 +41,7 @@ const CONTROL: &str = "recount.control";
 /// More time to answer a prompt.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Extend {
+pub(crate) struct ExtendRequest {
     #[serde(rename = "type")]
     _type: String,
     pub(crate) subscription_id: SubscriptionId,
@@ -55,7 +55,7 @@ pub(crate) struct Extend {
 /// Something to be done to a run.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Control {
+pub(crate) struct ControlRequest {
     #[serde(rename = "type")]
     _type: String,
     pub(crate) subscription_id: SubscriptionId,
@@ -77,8 +77,8 @@ enum Action {
 /// A message of this producer's own.
 #[derive(Debug, PartialEq)]
 pub(crate) enum OwnMessage {
-    Extend(Extend),
-    Control(Control),
+    Extend(ExtendRequest),
+    Control(ControlRequest),
 }
 
 impl OwnMessage {
@@ -110,10 +110,10 @@ mod tests {
             r#"{"type":"recount.control","subscription_id":"sub_1","session_id":"sess_1","action":"cancel"}"#;
         assert!(matches!(
             OwnMessage::parse(extend),
-            Some(Ok(OwnMessage::Extend(Extend { seconds: 60, .. })))
+            Some(Ok(OwnMessage::Extend(ExtendRequest { seconds: 60, .. })))
         ));
         let parsed = OwnMessage::parse(control).unwrap().unwrap();
-        assert!(matches!(parsed, OwnMessage::Control(Control { reason: None, .. })));
+        assert!(matches!(parsed, OwnMessage::Control(ControlRequest { reason: None, .. })));
         for unfit in [
             extend.replace("60", "-1"),
             extend.replace("60", "\"60\""),

@@ -6,19 +6,19 @@ use super::message::PromptReply;
 use crate::limits;
 
 /// A message and when the server received it.
-pub(super) struct Received {
-    pub(super) reply: PromptReply,
-    pub(super) at_ms: u64,
+pub(crate) struct Received {
+    pub(crate) reply: PromptReply,
+    pub(crate) at_ms: u64,
 }
 
 #[derive(Default)]
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     waiting: VecDeque<Received>,
     is_worked_off: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Put {
+pub(crate) enum Put {
     /// The caller handles what waits from now on.
     Starts,
     /// It is handled after the ones before it.
@@ -28,7 +28,7 @@ pub(super) enum Put {
 }
 
 impl Inbox {
-    pub(super) fn put(&mut self, received: Received) -> Put {
+    pub(crate) fn put(&mut self, received: Received) -> Put {
         if self.waiting.len() >= limits::REPLIES_WAITING_MAX {
             return Put::Full;
         }
@@ -37,7 +37,7 @@ impl Inbox {
     }
 
     /// The next message; after `None` the next one that is put starts anew.
-    pub(super) fn take(&mut self) -> Option<Received> {
+    pub(crate) fn take(&mut self) -> Option<Received> {
         let next = self.waiting.pop_front();
         self.is_worked_off = next.is_some();
         next
