@@ -88,7 +88,7 @@ impl Producer<'_> {
         self.now_ms += [0, 1, 300, 4_000, 20_000][self.below(5)];
         // The server settles what is due before anything else.
         self.does(Command::Tick);
-        match self.below(20) {
+        match self.below(21) {
             0 => self.turns(),
             1..4 => self.writes(),
             4 => self.completes_text(),
@@ -101,6 +101,7 @@ impl Producer<'_> {
             14..17 => self.is_answered(),
             17 => self.reports_progress(),
             18 => self.is_refused(),
+            19 => self.gets_more_time(),
             _ => self.handoff_is_answered(),
         }
     }
@@ -251,6 +252,13 @@ impl Producer<'_> {
                 config: None,
             });
         }
+    }
+
+    fn gets_more_time(&mut self) {
+        let kind = [PromptKind::Approval, PromptKind::Clarification, PromptKind::Handoff][self.below(3)];
+        let Some(id) = self.an_open_prompt(kind) else { return };
+        let seconds = [1, 60, 3_600][self.below(3)];
+        self.does(Command::ExtendPrompt { kind, id, seconds, by: "ann".into() });
     }
 
     fn handoff_is_answered(&mut self) {

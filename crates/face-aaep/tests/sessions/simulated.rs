@@ -8,7 +8,7 @@ use recount_aaep::session::{Checker, Options};
 use recount_event::family::approval::Decision;
 use recount_event::family::run::Driver;
 use recount_event::family::tool::RiskLevel;
-use recount_event::{Event, ForeignId, Payload};
+use recount_event::{Event, ForeignId, Payload, time};
 use recount_face_aaep::speech::Speech;
 use recount_sim::rules;
 
@@ -28,6 +28,11 @@ fn beyond_the_protocol(events: &[Event]) -> usize {
             Payload::ApprovalRequested(ask) => {
                 let until = event.occurred_ms + ask.timeout_seconds.unwrap_or(86_400) * 1_000;
                 asked.insert(&ask.approval_id, (until, &ask.tool_call_id, ask.is_grave()));
+            }
+            Payload::ApprovalExtended(more) => {
+                if let Some((until, ..)) = asked.get_mut(&more.approval_id) {
+                    *until = time::parse_ms(&more.expires_at).unwrap();
+                }
             }
             Payload::ApprovalResolved(said) if said.decision == Decision::Approved => {
                 if let Some((until, call, _)) = asked.get(&said.approval_id)
