@@ -486,3 +486,6 @@ pub const LISTENER_RECONNECTS_MAX: u32 = 240;
 
 /// How long speech-dispatcher may take to start; then there is no speech.
 pub const SSIP_START_WAIT: Duration = Duration::from_secs(10);
+
+/// Seconds that a listener asks for with one key; the producer decides.
+pub const EXTENSION_SECONDS: u64 = 600;

@@ -255,7 +255,7 @@ impl Link {
             return Ok(link);
         }
         if let Some(status) = sent.status.filter(|status| !(200..300).contains(status)) {
-            let url = link.reply_address(Some(MessageKind::SubscriptionRequest)).unwrap_or_default();
+            let url = link.reply_address(Some(MessageKind::SubscriptionRequest), true).unwrap_or_default();
             return Err(LinkError::Refused { url, status, body: body.unwrap_or_default().into_bytes() });
         }
         match tokio::time::timeout(dial.patience, link.answered()).await {
@@ -369,7 +369,7 @@ impl Link {
         let began = recount_world::moment();
         let said = Glance::at(text)
             .ok_or_else(|| LinkError::Unusable("what is sent must be a JSON object".to_owned()))?;
-        let address = self.reply_address(said.kind());
+        let address = self.reply_address(said.kind(), said.name.is_some());
         let patience = self.dial.patience;
         let sent = match &mut self.way {
             Way::Http(http) => {
@@ -385,8 +385,9 @@ impl Link {
         Ok(Sent { status: None, body: Vec::new(), took: began.elapsed() })
     }
 
-    /// Over HTTP: where a message of this kind is sent. The drivers' messages have no kind.
-    fn reply_address(&self, kind: Option<MessageKind>) -> Option<String> {
+    /// Over HTTP: where a message of this kind is sent. Messages of extensions have a type and no kind; the drivers' have
+    /// neither.
+    fn reply_address(&self, kind: Option<MessageKind>, has_type: bool) -> Option<String> {
         let Way::Http(http) = &self.way else { return None };
         Some(match (http.surface, kind) {
             (Surface::Legacy, _) => format!("{}/messages", http.base),
@@ -394,6 +395,7 @@ impl Link {
                 format!("{}/subscriptions", http.base)
             }
             (Surface::Versioned, Some(_)) => format!("{}/replies", http.base),
+            (Surface::Versioned, None) if has_type => format!("{}/replies", http.base),
             (Surface::Versioned, None) => {
                 format!("{}/messages", http.base.strip_suffix(address::VERSIONED).unwrap_or(&http.base))
             }

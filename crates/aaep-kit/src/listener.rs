@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::limits;
 use crate::link::{Dial, Heard, Link, LinkError};
+use crate::narrate::Outgoing;
 
 /// What a listener reports.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub enum ListenerReport {
     },
     /// A message could not be sent, or was refused.
     NotSent {
-        message: Box<Message>,
+        outgoing: Outgoing,
         why: String,
     },
 }
@@ -52,7 +53,7 @@ pub struct EventListener {
     world: World,
     dial: Dial,
     reports: Sender<ListenerReport>,
-    messages: Receiver<Message>,
+    messages: Receiver<Outgoing>,
     link: Option<Link>,
     last_event_id: Option<String>,
     connections: u64,
@@ -62,11 +63,11 @@ pub struct EventListener {
 /// The caller's ends of a listener.
 pub struct ListenerEnds {
     pub reports: Receiver<ListenerReport>,
-    pub messages: Sender<Message>,
+    pub messages: Sender<Outgoing>,
 }
 
 /// Why a connection is over.
-enum Over {
+enum ConnectionEnd {
     End(ListenerEnd),
     Lost(String),
 }
@@ -93,12 +94,12 @@ impl EventListener {
         loop {
             let over = match self.connect().await {
                 Ok(()) => self.listen().await,
-                Err(why) if self.connections > 0 && why.may_pass() => Over::Lost(why.to_string()),
-                Err(why) => Over::End(ListenerEnd::Lost(why)),
+                Err(why) if self.connections > 0 && why.may_pass() => ConnectionEnd::Lost(why.to_string()),
+                Err(why) => ConnectionEnd::End(ListenerEnd::Lost(why)),
             };
             let why = match over {
-                Over::End(end) => return end,
-                Over::Lost(why) => why,
+                ConnectionEnd::End(end) => return end,
+                ConnectionEnd::Lost(why) => why,
             };
             self.in_vain += 1;
             if self.in_vain > limits::LISTENER_RECONNECTS_MAX {
@@ -142,7 +143,7 @@ impl EventListener {
                 message = self.messages.recv() => {
                     let Some(message) = message else { return false };
                     let why = "there is no connection".to_owned();
-                    let report = ListenerReport::NotSent { message: Box::new(message), why };
+                    let report = ListenerReport::NotSent { outgoing: message, why };
                     if self.reports.send(report).await.is_err() {
                         return false;
                     }
@@ -168,11 +169,11 @@ impl EventListener {
         Ok(())
     }
 
-    async fn listen(&mut self) -> Over {
-        let stopped = || Over::End(ListenerEnd::Stopped);
+    async fn listen(&mut self) -> ConnectionEnd {
+        let stopped = || ConnectionEnd::End(ListenerEnd::Stopped);
         let Some(link) = &mut self.link else { return stopped() };
         if link.is_rejected() {
-            return Over::End(rejection(link.answer().unwrap_or_default()));
+            return ConnectionEnd::End(rejection(link.answer().unwrap_or_default()));
         }
         let subscription = subscription_of(link);
         let connected = ListenerReport::Connected { subscription, again: self.connections > 1 };
@@ -184,9 +185,9 @@ impl EventListener {
                 heard = link.next() => {
                     let heard = match heard {
                         Ok(Some(heard)) => heard,
-                        Ok(None) => return Over::Lost("the producer ended the stream".to_owned()),
-                        Err(why) if why.may_pass() => return Over::Lost(why.to_string()),
-                        Err(why) => return Over::End(ListenerEnd::Lost(why)),
+                        Ok(None) => return ConnectionEnd::Lost("the producer ended the stream".to_owned()),
+                        Err(why) if why.may_pass() => return ConnectionEnd::Lost(why.to_string()),
+                        Err(why) => return ConnectionEnd::End(ListenerEnd::Lost(why)),
                     };
                     self.in_vain = 0;
                     match report(&heard) {
@@ -200,7 +201,7 @@ impl EventListener {
                             }
                         }
                         Ok(None) => {}
-                        Err(end) => return Over::End(end),
+                        Err(end) => return ConnectionEnd::End(end),
                     }
                 }
                 message = self.messages.recv() => {
@@ -210,7 +211,7 @@ impl EventListener {
                         Ok(sent) => format!("the producer answered with status {}", sent.status.unwrap_or_default()),
                         Err(why) => why.to_string(),
                     };
-                    let report = ListenerReport::NotSent { message: Box::new(message), why };
+                    let report = ListenerReport::NotSent { outgoing: message, why };
                     if self.reports.send(report).await.is_err() {
                         return stopped();
                     }

@@ -13,7 +13,7 @@ mod identity;
 mod judge;
 mod play;
 mod room;
-mod scripts;
+pub mod scripts;
 mod standing;
 mod subscription;
 mod surfaces;

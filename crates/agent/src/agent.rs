@@ -258,7 +258,7 @@ impl Agent {
                 None => {
                     let newest = self.session_runs(desk, session, 1).await?;
                     is_first = newest.is_empty();
-                    newest.first().and_then(|row| row.id.parse().ok())
+                    newest.first().map(|row| row.id)
                 }
             };
             let recalled = newest.and_then(|last| self.recall.take(session, last, recount_world::moment()));
@@ -324,7 +324,7 @@ impl Agent {
             listed.truncate(recall::counted(listed.len()));
             let is_over = listed.iter().all(RunRow::has_ended);
             let talks = listed.iter().filter(|row| row.kind == RunKind::AgentLoop.as_str());
-            found.extend(talks.filter_map(|row| row.id.parse().ok()).map(|run| (run, u64::MAX)));
+            found.extend(talks.map(|row| (row.id, u64::MAX)));
             found.reverse();
             return Ok((found, is_over));
         }

@@ -57,7 +57,7 @@ impl Permit {
 
 /// What others have to do before a run goes on.
 #[derive(Default)]
-struct Wanted {
+struct OpenWork {
     leaves: Vec<Leave>,
     client: Vec<Invoked>,
     questions: Vec<Ask>,
@@ -99,7 +99,7 @@ impl Worker {
         let mut next: Vec<(Open, Box<Permit>)> = Vec::new();
         // Whether more calls may be run beside those.
         let mut is_open = true;
-        let mut wanted = Wanted::default();
+        let mut wanted = OpenWork::default();
         for open in owed {
             match self.judge(&open).await? {
                 Fate::Refuse { code, message, before } => {
@@ -164,8 +164,8 @@ impl Worker {
     }
 
     /// Opens what people or applications have to say something to, and lets the run wait for them.
-    async fn ask(&mut self, wanted: Wanted) -> Done<()> {
-        let Wanted { leaves, client, questions } = wanted;
+    async fn ask(&mut self, wanted: OpenWork) -> Done<()> {
+        let OpenWork { leaves, client, questions } = wanted;
         let mut waits_for = self.desk.state().waits_for_what();
         let mut drafts: Vec<Draft> = Vec::new();
         let mut wait = |kind, id: &ForeignId| waits_for.push(WaitsFor { kind, id: id.clone() });

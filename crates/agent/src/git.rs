@@ -215,7 +215,7 @@ pub(crate) struct Repository {
 }
 
 /// What became of a call.
-pub(crate) struct Answer {
+pub(crate) struct GitOutput {
     pub(crate) ok: bool,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
@@ -245,7 +245,7 @@ impl Repository {
     }
 
     /// Runs a verb. Blocks, no longer than [`limits::OWN_GIT_TIME_MAX`].
-    pub(crate) fn call<S: AsRef<OsStr>>(&self, words: &[S], input: Option<File>) -> io::Result<Answer> {
+    pub(crate) fn call<S: AsRef<OsStr>>(&self, words: &[S], input: Option<File>) -> io::Result<GitOutput> {
         let mut command = Command::new("git");
         let mut safe = OsString::from("safe.directory=");
         safe.push(&self.folder);
@@ -263,7 +263,7 @@ impl Repository {
         }
         let status = child.wait()?;
         read?;
-        Ok(Answer {
+        Ok(GitOutput {
             ok: status.success(),
             stdout,
             stderr: String::from_utf8_lossy(&stderr).trim().to_owned(),

@@ -28,19 +28,19 @@ pub(crate) struct Remembered {
 
 /// See the file's head.
 #[derive(Default)]
-pub(crate) struct Recall(Mutex<Kept>);
+pub(crate) struct Recall(Mutex<RecallCache>);
 
 #[derive(Default)]
-struct Kept {
-    by_session: HashMap<SessionId, Entry>,
+struct RecallCache {
+    by_session: HashMap<SessionId, RecallEntry>,
     /// All of them, in no order.
     sessions: Vec<SessionId>,
     bytes: usize,
-    /// Which of them goes next; see [`Kept::pick`].
+    /// Which of them goes next; see [`RecallCache::pick`].
     lot: u64,
 }
 
-struct Entry {
+struct RecallEntry {
     /// The conversation.
     packed: Box<[u8]>,
     last: RunId,
@@ -53,7 +53,7 @@ struct Entry {
 impl Recall {
     /// Takes what is kept of a session out, if it goes up to this run.
     pub(crate) fn take(&self, session: SessionId, last: RunId, now: Instant) -> Option<Remembered> {
-        let Entry { packed, last: kept, runs, read, .. } = self.kept().remove(session)?;
+        let RecallEntry { packed, last: kept, runs, read, .. } = self.kept().remove(session)?;
         if kept != last || now.duration_since(read) >= limits::RECALL_AGE_MAX {
             return None;
         }
@@ -80,7 +80,7 @@ impl Recall {
         kept.bytes += packed.len();
         let place = kept.sessions.len();
         kept.sessions.push(session);
-        kept.by_session.insert(session, Entry { packed, last, runs, read, place });
+        kept.by_session.insert(session, RecallEntry { packed, last, runs, read, place });
     }
 
     pub(crate) fn forget(&self, session: SessionId) {
@@ -88,17 +88,17 @@ impl Recall {
     }
 
     pub(crate) fn forget_all(&self) {
-        *self.kept() = Kept::default();
+        *self.kept() = RecallCache::default();
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, RecallCache> {
         // Nothing panics while it holds it, and were it so, nothing of it would be half done.
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    fn remove(&mut self, session: SessionId) -> Option<Entry> {
+impl RecallCache {
+    fn remove(&mut self, session: SessionId) -> Option<RecallEntry> {
         let entry = self.by_session.remove(&session)?;
         self.bytes -= entry.packed.len();
         self.sessions.swap_remove(entry.place);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::limits;
 
 /// A call as the model wrote it.
-pub(crate) struct Wanted {
+pub(crate) struct WrittenCall {
     pub(crate) provider_call_id: String,
     pub(crate) name: String,
     pub(crate) input: String,
@@ -126,7 +126,7 @@ impl Saying {
     }
 
     /// A call without what may not be told of it, nor carried out.
-    pub(crate) fn masked(&self, mut wanted: Wanted) -> Wanted {
+    pub(crate) fn masked(&self, mut wanted: WrittenCall) -> WrittenCall {
         if let Some(key) = &self.key {
             for text in [&mut wanted.provider_call_id, &mut wanted.name, &mut wanted.input] {
                 *text = key.text(text).into_owned();
@@ -403,7 +403,7 @@ mod tests {
         saying.text(" words, so.", now);
         saying.close();
         assert_eq!(saying.whole(), "I was asked with ***********, so.");
-        let call = |text: &str| Wanted {
+        let call = |text: &str| WrittenCall {
             provider_call_id: text.into(),
             name: text.into(),
             input: format!("{{\"at\":\"{text}\"}}"),

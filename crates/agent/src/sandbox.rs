@@ -19,6 +19,8 @@ pub(crate) mod crowd;
 #[cfg(target_os = "linux")]
 mod delegated;
 mod gaps;
+#[cfg(target_os = "linux")]
+mod hierarchies;
 pub(crate) mod known;
 #[cfg(target_os = "linux")]
 mod landlock;

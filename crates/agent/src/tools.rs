@@ -1,7 +1,7 @@
 //! The tools we have, by name.
 //!
 //! Look at [`Tools`]. One file each below `tools/`; what they share is how a call ends (`ending`), and for those
-//! that change files how a change is kept, told, made and taken back (`change`).
+//! that change files one course (`editor`) and how a change is kept, made and taken back (`change`).
 //!
 //! It must never know models or policy.
 
@@ -10,6 +10,7 @@ mod change;
 mod command;
 pub(crate) mod diff;
 mod edit_file;
+mod editor;
 pub(crate) mod ending;
 mod git;
 pub mod git_diff;
@@ -24,6 +25,7 @@ mod output;
 pub(crate) mod places;
 mod read_file;
 mod replace;
+mod rooted;
 pub mod shell;
 mod todo_write;
 pub(crate) mod walk;
@@ -38,6 +40,9 @@ use crate::schema;
 use crate::tool::Tool;
 
 use places::ToolPlaces;
+
+/// The tools of [`Tools::add_commands`], which exist only where commands can be run.
+pub const COMMAND_TOOLS: &[&str] = &["git_diff", "git_exec", "git_status", "shell_exec"];
 
 /// Tools by name.
 #[derive(Clone, Default)]
@@ -84,10 +89,16 @@ impl Tools {
 
     /// Those that run commands, which needs somewhere to run them.
     pub fn add_commands(&mut self, sandbox: &Arc<Sandbox>) {
-        self.add(shell::ShellExec::new(sandbox.clone()));
-        self.add(git_status::GitStatus::new(sandbox.clone()));
-        self.add(git_diff::GitDiff::new(sandbox.clone()));
-        self.add(git_exec::GitExec::new(sandbox.clone()));
+        let commands: [Arc<dyn Tool>; COMMAND_TOOLS.len()] = [
+            Arc::new(git_diff::GitDiff::new(sandbox.clone())),
+            Arc::new(git_exec::GitExec::new(sandbox.clone())),
+            Arc::new(git_status::GitStatus::new(sandbox.clone())),
+            Arc::new(shell::ShellExec::new(sandbox.clone())),
+        ];
+        for (tool, name) in commands.into_iter().zip(COMMAND_TOOLS) {
+            debug_assert_eq!(tool.name(), *name, "COMMAND_TOOLS lists them in this order");
+            self.by_name.insert(tool.name(), tool);
+        }
     }
 
     pub fn add(&mut self, tool: impl Tool) {

@@ -21,12 +21,12 @@ use crate::agent::Chosen;
 use crate::budget::{BUDGET_EXCEEDED, TurnEnd};
 use crate::limits;
 use crate::model::{Failure, Piece, Reply, Request, Secret, Usage, adjusted};
-use crate::said::{Saying, Wanted, quoted_bytes};
+use crate::said::{Saying, WrittenCall, quoted_bytes};
 use crate::worker::{Done, Worker};
 
 /// What an attempt brought.
 enum Attempt {
-    Answered(Box<Answer>),
+    Answered(Box<TurnAnswer>),
     /// `told`: some of it stands in the log, so that the turn has to be failed before it is begun again.
     Failed {
         failure: Failure,
@@ -36,9 +36,9 @@ enum Attempt {
 }
 
 /// A whole answer, told up to what is still to be reported with the end of the turn.
-struct Answer {
+struct TurnAnswer {
     saying: Saying,
-    calls: Vec<Wanted>,
+    calls: Vec<WrittenCall>,
     stop: StopReason,
     usage: Usage,
     adjusted: BTreeSet<&'static str>,
@@ -177,7 +177,7 @@ impl Worker {
         told |= usage.is_reported();
         match over {
             Some(Ok(stop)) => {
-                Ok(Attempt::Answered(Box::new(Answer { saying, calls, stop, usage, adjusted })))
+                Ok(Attempt::Answered(Box::new(TurnAnswer { saying, calls, stop, usage, adjusted })))
             }
             Some(Err(failure)) => Ok(Attempt::Failed { failure, told, usage }),
             None => {
@@ -240,10 +240,10 @@ impl Worker {
         &mut self,
         chosen: &Chosen,
         index: u64,
-        answer: Box<Answer>,
+        answer: Box<TurnAnswer>,
         took: Duration,
     ) -> Done<()> {
-        let Answer { mut saying, mut calls, stop, usage, mut adjusted } = *answer;
+        let TurnAnswer { mut saying, mut calls, stop, usage, mut adjusted } = *answer;
         for wanted in &mut calls {
             wanted.name =
                 self.agent.meant(&self.order, &wanted.name).unwrap_or(std::mem::take(&mut wanted.name));
@@ -305,7 +305,7 @@ impl Worker {
     fn proposed(
         &self,
         index: u64,
-        wanted: Wanted,
+        wanted: WrittenCall,
         adjusted: &mut BTreeSet<&'static str>,
     ) -> (ToolCallProposed, Value) {
         let original = read_input(&wanted.input);
@@ -370,7 +370,7 @@ struct FailedAttempt<'a> {
 /// What came of the model beside its texts.
 #[derive(Default)]
 struct Heard {
-    calls: Vec<Wanted>,
+    calls: Vec<WrittenCall>,
     over: Option<Result<StopReason, Failure>>,
     /// What the provider has reported so far.
     usage: Usage,
@@ -413,7 +413,7 @@ impl Heard {
                     let most = limits::MODEL_CALLS_MAX;
                     self.fail(format!("the model made more than {most} calls in one turn"));
                 } else {
-                    self.calls.push(Wanted { provider_call_id, name, input });
+                    self.calls.push(WrittenCall { provider_call_id, name, input });
                 }
             }
             Ok(Piece::Usage(usage)) => self.used(usage),

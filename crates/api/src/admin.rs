@@ -1,4 +1,4 @@
-//! What operators ask a server: a copy of its store, and whether all is well. Under `/admin`.
+//! Admin requests under `/admin`: backup of the store, health checks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
-//! `recount.export.v1`: whole runs as lines, for files and for `POST /v1/imports`.
+//! The export format `recount.export.v1`: whole runs as lines, for files and for `POST /v1/imports`.
 //!
-//! Each run is a [`Header`] on a line of its own, then its envelopes as they are stored, one a line. The last line is an
+//! Each run is a [`Header`] on a line of its own, then its envelopes as they are stored, one per line. The last line is an
 //! [`End`], without which a reader cannot know whether runs are missing. `docs/export.md` describes it for users.
 
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,10 @@ pub const MEDIA_TYPE: &str = "application/x-ndjson";
 /// How heads of chains are computed.
 pub const ALGORITHM: &str = "recount.run.v1";
 
-/// Bytes of one run's lines, header included; more is refused, because a run comes in whole.
+/// Bytes of one run's lines, header included; more is refused, because a run is imported whole.
 pub const RUN_BYTES_MAX: usize = 64 << 20;
 
-/// What stands before the events of a run.
+/// The line before the events of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
@@ -48,7 +48,7 @@ impl Header {
         }
     }
 
-    /// The same of a run whose events before `first` were pruned, and added up to `start`.
+    /// The same for a run whose events before `first` were pruned, with the chain value `start`.
     #[must_use]
     pub fn beginning_at(self, first: u64, start: &str) -> Self {
         Header { first_sequence: Some(first), start: Some(start.to_owned()), ..self }
@@ -56,7 +56,7 @@ impl Header {
 
     /// The header as its line, without the line's end.
     pub fn line(&self) -> String {
-        serde_json::to_string(self).expect("a header holds nothing that JSON cannot say")
+        serde_json::to_string(self).expect("a header holds only values that JSON can represent")
     }
 
     /// Reads a line that is written exactly as [`Header::line`] writes it. An error is a sentence.
@@ -81,7 +81,7 @@ impl Header {
     }
 }
 
-/// The last line of an export: what stands before it. Exports of older releases have none.
+/// The last line of an export, with the totals. Exports of older releases have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
     pub runs: u64,

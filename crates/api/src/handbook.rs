@@ -1,6 +1,6 @@
 //! The published contract as a page for people: plain HTML with headings and lists, and no script.
 //!
-//! It is written from the same document that machines get, so it says what that says. Look at [`page`].
+//! It is made from the same document that programs get, so both agree. Look at [`page`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\
 /// Why writing to a page cannot fail.
 const TAKES_ALL: &str = "a text takes whatever is written to it";
 
-/// What methods an operation may stand under, in the order of the page.
+/// The methods of operations, in the order of the page.
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// The whole page.
@@ -46,19 +46,19 @@ pub fn page() -> String {
     for (tag, operations) in &by_tag {
         writeln!(page, "<h2 id=\"part-{tag}\">{tag}</h2>").expect(TAKES_ALL);
         for (method, path, operation) in operations {
-            tell_operation(&mut page, &document, method, path, operation);
+            write_operation(&mut page, &document, method, path, operation);
         }
     }
     page += "<h2 id=\"types\">Types</h2>\n";
     for (name, schema) in object(&document["components"]["schemas"]) {
-        tell_type(&mut page, name, schema);
+        write_type(&mut page, name, schema);
     }
-    tell_codes(&mut page);
+    write_codes(&mut page);
     page += "</main>\n</body>\n</html>\n";
     page
 }
 
-fn tell_operation(page: &mut String, document: &Value, method: &str, path: &str, operation: &Value) {
+fn write_operation(page: &mut String, document: &Value, method: &str, path: &str, operation: &Value) {
     let id = text(&operation["operationId"]);
     let name = format!("{} {path}", method.to_uppercase());
     writeln!(page, "<h3 id=\"{id}\"><code>{}</code></h3>", escaped(&name)).expect(TAKES_ALL);
@@ -114,7 +114,7 @@ fn content_words(media_type: &str, content: &Value) -> String {
     links.join(", ")
 }
 
-/// Who may, where not anybody may.
+/// The required scopes, if any.
 fn scopes(security: &Value) -> String {
     let mut scopes: Vec<&str> =
         list(security).iter().flat_map(|way| list(&way["bearer"])).map(text).collect();
@@ -125,7 +125,7 @@ fn scopes(security: &Value) -> String {
     }
 }
 
-fn tell_type(page: &mut String, name: &str, schema: &Value) {
+fn write_type(page: &mut String, name: &str, schema: &Value) {
     writeln!(page, "<h3 id=\"type-{name}\">{name}</h3>").expect(TAKES_ALL);
     let about = text(&schema["description"]);
     if !about.is_empty() {
@@ -147,7 +147,7 @@ fn tell_type(page: &mut String, name: &str, schema: &Value) {
     page.push_str("</ul>\n");
 }
 
-fn tell_codes(page: &mut String) {
+fn write_codes(page: &mut String) {
     page.push_str("<h2 id=\"codes\">Codes</h2>\n<p>Of problems: <code>type</code> is urn:recount:error: and the code.</p>\n");
     for row in CODES {
         let again = if row.retryable { " The same request may succeed later." } else { "" };

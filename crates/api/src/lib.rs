@@ -1,7 +1,7 @@
-//! The native face's words on the wire: requests, replies, problems, and the table of routes.
+//! The wire types of the native face: requests, replies, problems, and the table of routes.
 //!
 //! Server and client share these types, so neither can drift. Envelopes of events are not here: they
-//! travel as the bytes that were stored. This crate must never know the engine.
+//! are sent as the bytes that were stored. This crate must never know the engine.
 
 pub mod admin;
 pub mod export;

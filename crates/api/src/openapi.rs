@@ -1,7 +1,7 @@
 //! The published contract: OpenAPI 3.1, made from the tables of routes and the types they name.
 //!
-//! [`document`] is the whole of it and [`text`] what is served and stands in `docs/openapi.json`. Nothing is
-//! described by hand here that a table or a type says.
+//! [`document`] builds the whole contract; [`text`] is its JSON, as served and as stored in `docs/openapi.json`. Nothing
+//! is written by hand here that a table or a type defines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::{self, Problem};
 use crate::reply::Gap;
-use crate::routes::{HOUSE_ROUTES, ROUTES};
+use crate::routes::{ROUTES, SERVER_ROUTES};
 use crate::scope::Scope;
-use crate::terms::{Body, Form, Gives, Parameter, Route, Word};
+use crate::terms::{Body, Form, Parameter, ResponseKind, Route, Word};
 use crate::{export, query, request};
 
 /// The largest integer that is sent or taken.
@@ -44,7 +44,7 @@ pub fn document() -> Value {
     for route in ROUTES {
         builder.add(&mut paths, "/v1", route);
     }
-    for route in HOUSE_ROUTES {
+    for route in SERVER_ROUTES {
         builder.add(&mut paths, "", route);
     }
     let responses = std::mem::take(&mut builder.responses);
@@ -161,7 +161,7 @@ impl Builder {
             if let Some(schema) = schema {
                 answer["content"][media_type] = json!({ "schema": schema });
             }
-            if matches!(gives, Gives::Thing { located: true, .. }) {
+            if matches!(gives, ResponseKind::Thing { located: true, .. }) {
                 answer["headers"]["location"] = header_ref("location");
             }
         }
@@ -189,7 +189,7 @@ impl Builder {
             let refused = json!({ "$ref": format!("#/components/responses/{name}") });
             match answers.get_mut(&status.to_string()) {
                 None => drop(answers.insert(status.to_string(), refused)),
-                // A status that says something of its own and may be a problem, too.
+                // A status with a body of its own that may also be a problem.
                 Some(answer) => {
                     answer["content"][problem::MEDIA_TYPE] =
                         self.responses[&name]["content"][problem::MEDIA_TYPE].clone();
@@ -199,17 +199,17 @@ impl Builder {
         json!(answers)
     }
 
-    /// What an answer says, in what media type, and how its body is formed.
-    fn given(&mut self, gives: &Gives) -> (String, &'static str, Option<Value>) {
+    /// The description, media type and schema of a response.
+    fn given(&mut self, gives: &ResponseKind) -> (String, &'static str, Option<Value>) {
         let json_type = "application/json";
         match gives {
-            Gives::Thing { object, data, status, .. } => {
+            ResponseKind::Thing { object, data, status, .. } => {
                 let about = if *status == 201 { "Created." } else { "Success." };
                 let data = data(&mut self.given);
                 let fields = json!({ "object": { "const": object }, "data": data });
                 (about.to_owned(), json_type, Some(closed(fields, &["object", "data"])))
             }
-            Gives::Page(of) => {
+            ResponseKind::Page(of) => {
                 let next = json!({
                     "type": ["string", "null"],
                     "description": "The cursor to continue with; it never moves back, and is null only if nothing was ever returned.",
@@ -222,7 +222,7 @@ impl Builder {
                 });
                 (page_about().to_owned(), json_type, Some(schema))
             }
-            Gives::EventsPage => {
+            ResponseKind::EventsPage => {
                 let next = json!({
                     "type": "integer", "minimum": -1, "maximum": INTEGER_LAST,
                     "description": "The cursor to continue with; -1 if there is no event yet.",
@@ -231,7 +231,7 @@ impl Builder {
                 schema["properties"]["gap"] = self.given.subschema_for::<Gap>().to_value();
                 (page_about().to_owned(), json_type, Some(schema))
             }
-            Gives::EventStream => {
+            ResponseKind::EventStream => {
                 let about = "Frames of server-sent events. A frame with an id is one event: id is the cursor, data the \
                              envelope. Frames without an id: caught_up, when all history has been sent; gap, when \
                              requested events were pruned or are damaged; error, with a problem, before the stream ends. \
@@ -244,23 +244,25 @@ impl Builder {
                     Some(schema),
                 )
             }
-            Gives::Over => ("A client has reconnected, and no more events can follow.".to_owned(), "", None),
-            Gives::Bare { status, data } => {
+            ResponseKind::Over => {
+                ("A client has reconnected, and no more events can follow.".to_owned(), "", None)
+            }
+            ResponseKind::Bare { status, data } => {
                 let about = if *status < 400 { "Yes." } else { "No; the body has the reason." };
                 (about.to_owned(), json_type, Some(data(&mut self.given).to_value()))
             }
-            Gives::Bytes => {
+            ResponseKind::Bytes => {
                 let about = "All bytes, with the type that was stored.";
                 (about.to_owned(), "*/*", Some(json!({ "description": about })))
             }
-            Gives::Document { media_type, about } => {
+            ResponseKind::Document { media_type, about } => {
                 let form = if media_type.starts_with(json_type) { "object" } else { "string" };
                 ((*about).to_owned(), media_type, Some(json!({ "type": form })))
             }
         }
     }
 
-    /// The name of a response that says no with one of these codes.
+    /// The name of the response for problems with one of these codes.
     fn problem(&mut self, status: u16, codes: &[Code]) -> String {
         let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
         let name = format!("{status}.{}", names.join("."));

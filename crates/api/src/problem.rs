@@ -1,4 +1,4 @@
-//! How the native face says no: `application/problem+json`.
+//! Error responses of the native face: `application/problem+json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

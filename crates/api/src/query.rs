@@ -1,4 +1,4 @@
-//! Names, defaults and words of query parameters.
+//! Names, defaults and values of query parameters.
 
 /// Exclusive: events after this sequence. Absent or -1 is from the start.
 pub const AFTER_SEQUENCE: &str = "after_sequence";
@@ -10,7 +10,7 @@ pub const LATEST: &str = "latest";
 pub const AFTER: &str = "after";
 /// How many at most.
 pub const LIMIT: &str = "limit";
-/// Only things that stand so.
+/// Only items with this status.
 pub const STATUS: &str = "status";
 /// Only what is of this task.
 pub const TASK_ID: &str = "task_id";
@@ -28,7 +28,7 @@ pub const KIND: &str = "kind";
 pub const FULL: &str = "full";
 /// What it is called where it comes from.
 pub const NAME: &str = "name";
-/// Only what waits for somebody's answer, or only what does not.
+/// Only runs that wait for an answer, or only those that do not.
 pub const NEEDS_ATTENTION: &str = "needs_attention";
 /// Only what has this in its title or its message.
 pub const TEXT: &str = "text";
@@ -40,10 +40,10 @@ pub const TICKET: &str = "ticket";
 /// Words that one parameter may hold, with commas between them.
 pub const WORDS_MAX: usize = 50;
 
-/// Events a page brings when nobody says otherwise, and at most.
+/// Events per page by default, and at most.
 pub const EVENTS_LIMIT_DEFAULT: usize = 500;
 pub const EVENTS_LIMIT_MAX: usize = 1000;
-/// Things a list brings when nobody says otherwise, and at most.
+/// Items per list by default, and at most.
 pub const LIST_LIMIT_DEFAULT: usize = 50;
 pub const LIST_LIMIT_MAX: usize = 200;
 

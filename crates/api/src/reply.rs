@@ -1,4 +1,4 @@
-//! What the server answers. Every body is `{"object": …, "data": …}`.
+//! Response bodies. Every body is `{"object": …, "data": …}`.
 
 use recount_event::Json;
 use schemars::JsonSchema;
@@ -63,11 +63,11 @@ pub struct DamagedRange {
     pub last_position: Option<u64>,
 }
 
-/// What [`DamagedRange::reason`] says.
+/// The value of [`DamagedRange::reason`].
 pub const DAMAGED: &str = "damaged";
 
 impl Gap {
-    /// The first and the last sequence that were pruned, if that is what it tells.
+    /// The first and the last pruned sequence, if this is a gap of pruning.
     pub fn pruned(&self) -> Option<(u64, u64)> {
         match self {
             Gap::Pruned { first_pruned_sequence, last_pruned_sequence } => {

@@ -1,6 +1,6 @@
-//! What a client may send.
+//! Request bodies.
 
-mod order;
+mod run_config;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,10 +15,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use self::order::ordering;
-pub use self::order::{Attachment, FileOrder, Order};
+use self::run_config::ordering;
+pub use self::run_config::{Attachment, FileOrder, RunConfig};
 
-/// How an id is formed that somebody else chooses.
+/// The form of an id that a producer chooses.
 pub(crate) fn foreign_id() -> Value {
     let most = limits::FOREIGN_ID_BYTES_MAX;
     // Dots alone are refused, because paths have them.
@@ -147,7 +147,7 @@ pub struct SendMessage {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "order::attachments_or_none"
+        deserialize_with = "run_config::attachments_or_none"
     )]
     pub attachments: Option<Vec<Attachment>>,
     /// As for a run.
@@ -179,9 +179,9 @@ pub struct SendMessage {
 }
 
 impl SendMessage {
-    /// What the run is to do, beside answering the text.
-    pub fn into_order(self) -> Order {
-        Order {
+    /// The configuration of the run, besides answering the text.
+    pub fn into_run_config(self) -> RunConfig {
+        RunConfig {
             attachments: self.attachments,
             model: self.model,
             system: self.system,
@@ -193,7 +193,7 @@ impl SendMessage {
             network: self.network,
             timeout_seconds: self.timeout_seconds,
             output_bytes_max: self.output_bytes_max,
-            ..Order::default()
+            ..RunConfig::default()
         }
     }
 }
@@ -350,6 +350,15 @@ pub struct AcknowledgeHandoff {
 pub struct RejectHandoff {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// `POST /v1/approvals/{approval}/extend`, and the same for clarifications and handoffs.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExtendPrompt {
+    /// The time to add to the deadline.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub seconds: u64,
 }
 
 /// `POST /v1/sessions`; the body may be left out.

@@ -1,8 +1,8 @@
 //! The tables of routes. The router and the published contract are both made from them.
 //!
-//! A row says a route's method and path, who may use it, what it does, and its terms in the words of
-//! `terms.rs`: its query, its body, its answers and its own refusals. What follows from these, such as
-//! `run_not_found` where the path names a run, is not repeated. The compiler asks for what a row leaves out.
+//! A row has a route's method and path, the required scope, a description, and its terms in the types of
+//! `terms.rs`: query, body, responses and own error codes. What follows from these, such as
+//! `run_not_found` where the path names a run, is not repeated. The compiler requires every field.
 
 use recount_event::Code::*;
 
@@ -13,18 +13,18 @@ use crate::reply::{
 };
 use crate::request::{
     AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun,
-    CreateSession, CreateTask, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun, RetryRun,
-    SendMessage,
+    CreateSession, CreateTask, ExtendPrompt, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun,
+    RetryRun, SendMessage,
 };
 use crate::scope::Scope;
-use crate::terms::Gives::{Bytes, Document, EventStream, EventsPage, Over};
+use crate::terms::ResponseKind::{Bytes, Document, EventStream, EventsPage, Over};
 use crate::terms::parameter::*;
 use crate::terms::{BYTES, LINES, NOTHING, bare, body, created, made, one, page, perhaps};
 
 /// A route of the native face.
 pub type Route = crate::terms::Route<RouteName>;
-/// A route beside it.
-pub type HouseRoute = crate::terms::Route<HouseRouteName>;
+/// A route outside the native face.
+pub type ServerRoute = crate::terms::Route<ServerRouteName>;
 
 macro_rules! routes {
     (
@@ -140,6 +140,9 @@ routes! {
     ResolveApproval = "POST" "/approvals/{approval}/resolve", [Approve], "Approves or rejects; the first valid answer wins.",
         [] body::<ResolveApproval>() => [one::<Approval>("approval")],
         [AllowanceRefused, ApprovalNotPending, RunEnded, RunErased, LimitReached];
+    ExtendApproval = "POST" "/approvals/{approval}/extend", [Approve], "Moves the deadline of an approval.",
+        [] body::<ExtendPrompt>() => [one::<Approval>("approval")],
+        [ExtensionRefused, ApprovalNotPending, RunEnded, RunErased, LimitReached];
     ListAllowances = "GET" "/allowances", [Read], "Lists allowances, newest first.",
         [after("allow_"), LIST_LIMIT, ALLOWANCE_SCOPE, ALLOWANCE_RUN, ALLOWANCE_SESSION] NOTHING => [page::<Allowance>()],
         [RunNotFound, SessionNotFound];
@@ -152,6 +155,9 @@ routes! {
     AnswerClarification = "POST" "/clarifications/{clarification}/answer", [Approve], "Answers a question; the first valid answer wins.",
         [] body::<AnswerClarification>() => [one::<Clarification>("clarification")],
         [ClarificationNotPending, RunEnded, RunErased, LimitReached];
+    ExtendClarification = "POST" "/clarifications/{clarification}/extend", [Approve], "Moves the deadline of a question.",
+        [] body::<ExtendPrompt>() => [one::<Clarification>("clarification")],
+        [ExtensionRefused, ClarificationNotPending, RunEnded, RunErased, LimitReached];
     ListHandoffs = "GET" "/handoffs", [Read], "Lists handoffs, newest first.",
         [after(""), LIST_LIMIT, HANDOFF_STATUS] NOTHING => [page::<Handoff>()], [];
     GetHandoff = "GET" "/handoffs/{handoff}", [Read], "Shows a handoff with its packaged context.",
@@ -162,6 +168,9 @@ routes! {
     RejectHandoff = "POST" "/handoffs/{handoff}/reject", [Approve], "Rejects a handoff; the first valid answer wins.",
         [] perhaps::<RejectHandoff>() => [one::<Handoff>("handoff")],
         [HandoffNotPending, RunEnded, RunErased, LimitReached];
+    ExtendHandoff = "POST" "/handoffs/{handoff}/extend", [Approve], "Moves the deadline of a handoff.",
+        [] body::<ExtendPrompt>() => [one::<Handoff>("handoff")],
+        [ExtensionRefused, HandoffNotPending, RunEnded, RunErased, LimitReached];
     UploadArtifact = "POST" "/artifacts", [Run, Ingest], "Uploads bytes for a run; they are deleted after a day if no run uses them.",
         [UPLOAD_KIND, UPLOAD_NAME] BYTES => [created::<Artifact>("artifact")], [LimitReached];
     ListArtifacts = "GET" "/artifacts", [Read], "Lists artifacts, newest first.",
@@ -191,10 +200,10 @@ routes! {
 }
 
 routes! {
-    /// Names a route beside the native face.
-    HouseRouteName,
-    /// What every server has beside its faces, for those who run it. Paths stand as they are.
-    HOUSE_ROUTES, HouseRoute:
+    /// Names a route outside the native face.
+    ServerRouteName,
+    /// The routes that every server has besides its faces, for operators. Paths are absolute.
+    SERVER_ROUTES, ServerRoute:
 
     AddToken = "POST" "/admin/tokens", [Admin], "Creates a token and shows it once.",
         [] body::<AddToken>() => [made::<AddedToken>("token")], [LimitReached];

@@ -1,4 +1,4 @@
-//! What a token may do, as requests and replies word it.
+//! The scopes of a token, as requests and replies name them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

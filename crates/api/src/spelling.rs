@@ -1,4 +1,4 @@
-//! Which known word somebody meant who wrote an unknown one.
+//! Finds the known word that is nearest to an unknown one.
 
 /// How many letters apart two words may be that one could be meant for the other.
 const NEAR: usize = 3;

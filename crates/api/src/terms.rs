@@ -1,7 +1,7 @@
-//! The description of a route: its parameters, body, answers and error codes.
+//! The description of a route: its parameters, body, responses and error codes.
 //!
-//! The table in `routes.rs` is written in these words. The router, the check of queries and the published
-//! contract are all made from it, so what is not said here is neither served nor promised.
+//! The table in `routes.rs` uses these types. The router, the check of queries and the published
+//! contract are all made from it, so what is missing here is neither served nor promised.
 
 use recount_event::{Code, limits};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -15,15 +15,15 @@ pub struct Route<Name> {
     pub name: Name,
     pub method: &'static str,
     pub path: &'static str,
-    /// One of these is needed; none where anybody may come.
+    /// One of these is needed; none for public routes.
     pub scopes: &'static [Scope],
     /// One sentence.
     pub does: &'static str,
     /// What the query may hold. Anything else is refused.
     pub query: &'static [Parameter],
     pub body: Body,
-    pub gives: &'static [Gives],
-    /// What it may say no with, beside what follows from the rest; see [`Route::codes`].
+    pub gives: &'static [ResponseKind],
+    /// Its own error codes, besides those that follow from the rest; see [`Route::codes`].
     pub refuses: &'static [Code],
 }
 
@@ -54,9 +54,9 @@ pub enum Form {
     Word(&'static [&'static str]),
     /// An id that begins so; of any form when it is empty.
     Id(&'static str),
-    /// The cursor of a list of things whose ids begin so. Empty is from the start.
+    /// The cursor of a list of items whose ids have this prefix. Empty is from the start.
     Cursor(&'static str),
-    /// An event of a run, as the lists of what was said give it. Empty is from the start.
+    /// An event of a run, as lists of messages return it. Empty is from the start.
     Place,
     /// Such words, with commas between them.
     Words(Word),
@@ -113,7 +113,7 @@ pub const fn perhaps<T: JsonSchema>() -> Body {
 
 /// One way to be answered.
 #[derive(Debug, Clone, Copy)]
-pub enum Gives {
+pub enum ResponseKind {
     /// `{"object": …, "data": …}`. With 201 comes a `Location` where the thing can be asked for.
     Thing { status: u16, object: &'static str, data: Shape, located: bool },
     /// One page of a list.
@@ -122,7 +122,7 @@ pub enum Gives {
     EventsPage,
     /// Envelopes as they come, until the client leaves or nothing more can come.
     EventStream,
-    /// Says to a reader that comes again that nothing more can come.
+    /// Tells a reconnecting reader that nothing more can come.
     Over,
     /// JSON of its own form.
     Bare { status: u16, data: Shape },
@@ -132,38 +132,38 @@ pub enum Gives {
     Document { media_type: &'static str, about: &'static str },
 }
 
-pub const fn one<T: JsonSchema>(object: &'static str) -> Gives {
-    Gives::Thing { status: 200, object, data: shape::<T>, located: false }
+pub const fn one<T: JsonSchema>(object: &'static str) -> ResponseKind {
+    ResponseKind::Thing { status: 200, object, data: shape::<T>, located: false }
 }
 
 /// Something new, and where it is.
-pub const fn created<T: JsonSchema>(object: &'static str) -> Gives {
-    Gives::Thing { status: 201, object, data: shape::<T>, located: true }
+pub const fn created<T: JsonSchema>(object: &'static str) -> ResponseKind {
+    ResponseKind::Thing { status: 201, object, data: shape::<T>, located: true }
 }
 
 /// Something new that has no place of its own among the routes.
-pub const fn made<T: JsonSchema>(object: &'static str) -> Gives {
-    Gives::Thing { status: 201, object, data: shape::<T>, located: false }
+pub const fn made<T: JsonSchema>(object: &'static str) -> ResponseKind {
+    ResponseKind::Thing { status: 201, object, data: shape::<T>, located: false }
 }
 
-pub const fn page<T: JsonSchema>() -> Gives {
-    Gives::Page(shape::<T>)
+pub const fn page<T: JsonSchema>() -> ResponseKind {
+    ResponseKind::Page(shape::<T>)
 }
 
-pub const fn bare<T: JsonSchema>(status: u16) -> Gives {
-    Gives::Bare { status, data: shape::<T> }
+pub const fn bare<T: JsonSchema>(status: u16) -> ResponseKind {
+    ResponseKind::Bare { status, data: shape::<T> }
 }
 
-impl Gives {
+impl ResponseKind {
     pub fn status(&self) -> u16 {
         match self {
-            Gives::Thing { status, .. } | Gives::Bare { status, .. } => *status,
-            Gives::Over => 204,
-            Gives::Page(_)
-            | Gives::EventsPage
-            | Gives::EventStream
-            | Gives::Bytes
-            | Gives::Document { .. } => 200,
+            ResponseKind::Thing { status, .. } | ResponseKind::Bare { status, .. } => *status,
+            ResponseKind::Over => 204,
+            ResponseKind::Page(_)
+            | ResponseKind::EventsPage
+            | ResponseKind::EventStream
+            | ResponseKind::Bytes
+            | ResponseKind::Document { .. } => 200,
         }
     }
 }
@@ -171,7 +171,7 @@ impl Gives {
 impl<Name> Route<Name> {
     /// Whether it may answer with a stream, which browsers cannot send a token to: there a ticket does.
     pub fn streams(&self) -> bool {
-        self.gives.iter().any(|gives| matches!(gives, Gives::EventStream))
+        self.gives.iter().any(|gives| matches!(gives, ResponseKind::EventStream))
     }
 
     /// The names of what the path leaves open.
@@ -184,8 +184,8 @@ impl<Name> Route<Name> {
         self.query.iter().any(|known| known.name == parameter) || self.streams() && parameter == query::TICKET
     }
 
-    /// Whether `Idempotency-Key` counts here: where something is done that batches do not number themselves. Not for
-    /// the house, whose answers hold secrets that must not be remembered.
+    /// Whether `Idempotency-Key` applies: for calls with an effect that have no numbers of their own. Not for
+    /// server routes, whose answers hold secrets that must not be stored.
     pub fn takes_key(&self) -> bool {
         let of_the_face = !self.path.starts_with("/admin") && !self.path.ends_with("/tickets");
         let numbered = self.path.ends_with("/events");
@@ -194,19 +194,20 @@ impl<Name> Route<Name> {
 
     /// Whether it gives bytes, of which a part may be asked for.
     pub fn gives_bytes(&self) -> bool {
-        self.gives.iter().any(|gives| matches!(gives, Gives::Bytes))
+        self.gives.iter().any(|gives| matches!(gives, ResponseKind::Bytes))
     }
 
-    /// Whether it shows one thing, whose form has a tag.
+    /// Whether the response is one item with an `ETag`.
     pub fn is_tagged(&self) -> bool {
-        let shows_one = self.gives.iter().any(|gives| matches!(gives, Gives::Thing { status: 200, .. }));
+        let shows_one =
+            self.gives.iter().any(|gives| matches!(gives, ResponseKind::Thing { status: 200, .. }));
         self.method == "GET" && shows_one && !self.path.starts_with("/admin")
     }
 
-    /// All that it may say no with, in order: what the table names, and what follows from its other terms.
+    /// All error codes, in order: those of the table, and those that follow from its other terms.
     pub fn codes(&self) -> Vec<Code> {
         let mut codes = self.refuses.to_vec();
-        // Whoever is let in: it may be the wrong address, too much at once, or the end of the day.
+        // Possible for every client: a wrong address, too many requests, or a shutdown.
         codes.extend([Code::HostRefused, Code::OriginRefused, Code::RateLimited, Code::TooManyStreams]);
         codes.extend([Code::ParameterInvalid, Code::RouteNotFound, Code::ShuttingDown, Code::Internal]);
         codes.extend([Code::RunDamaged, Code::StoreBusy, Code::StoreCorrupt, Code::StoreUnavailable]);
@@ -228,7 +229,7 @@ impl<Name> Route<Name> {
         if self.streams() {
             codes.extend([Code::TicketInvalid, Code::CursorMalformed, Code::CursorAhead]);
         }
-        if self.gives.iter().any(|gives| matches!(gives, Gives::EventsPage)) {
+        if self.gives.iter().any(|gives| matches!(gives, ResponseKind::EventsPage)) {
             codes.push(Code::NotAcceptable);
         }
         if self.gives_bytes() {
@@ -246,7 +247,7 @@ impl<Name> Route<Name> {
     }
 }
 
-/// What is said when what a path names is not there, or not any more.
+/// The code for a path that names something missing or removed.
 fn missing(name: &str) -> &'static [Code] {
     match name {
         "run" => &[Code::RunNotFound, Code::RunErased],
@@ -284,7 +285,7 @@ pub mod parameter {
         form: Form::Number { min: 1, max: query::EVENTS_LIMIT_MAX as u64 },
         about: "The most events of a page; 500 by default. It does not apply to streams.",
     };
-    /// The cursor of a list of things whose ids begin so.
+    /// The cursor of a list of items whose ids have this prefix.
     pub const fn after(prefix: &'static str) -> Parameter {
         Parameter {
             name: query::AFTER,

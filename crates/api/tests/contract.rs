@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use recount_api::routes::{HOUSE_ROUTES, ROUTES};
+use recount_api::routes::{ROUTES, SERVER_ROUTES};
 use recount_api::{handbook, openapi};
 use serde_json::Value;
 
@@ -51,9 +51,9 @@ fn the_document_holds_together() {
     assert!(references.len() > 100, "{}", references.len());
     for reference in references {
         let pointer = reference.as_str().unwrap().strip_prefix('#').expect("within the document");
-        assert!(document.pointer(pointer).is_some(), "{pointer} is not there");
+        assert!(document.pointer(pointer).is_some(), "{pointer} is missing");
     }
-    assert_eq!(names.len(), ROUTES.len() + HOUSE_ROUTES.len());
+    assert_eq!(names.len(), ROUTES.len() + SERVER_ROUTES.len());
     let different: BTreeSet<&str> = names.iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(different.len(), names.len(), "each operation has a name of its own");
 }
@@ -97,7 +97,7 @@ fn what_a_route_refuses_stands_under_the_status_of_its_code() {
     for route in ROUTES {
         by_path.entry(format!("/v1{}", route.path)).or_default().push((route.method, route.codes()));
     }
-    for route in HOUSE_ROUTES {
+    for route in SERVER_ROUTES {
         by_path.entry(route.path.to_owned()).or_default().push((route.method, route.codes()));
     }
     for (path, operations) in by_path {
@@ -128,7 +128,7 @@ fn what_the_page_about_stability_names_is_there() {
     let named: Vec<&str> = page.split('`').filter(is_path).collect();
     assert!(named.len() > 15, "{named:?}");
     for path in named {
-        assert!(root.join(path).exists(), "{path} is not there");
+        assert!(root.join(path).exists(), "{path} is missing");
     }
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).collect();
     for row in rows.iter().filter(|row| row.contains("| holds |")) {

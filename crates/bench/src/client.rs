@@ -1,7 +1,7 @@
 //! The load client, which runs in a process of its own: `recount-bench client <plan as JSON>`.
 //!
-//! It says `ready` when everything is connected, begins when its standard input ends, and writes what it
-//! found as one line of JSON. It knows the wire and nothing of the server's insides.
+//! It prints `ready` when everything is connected, starts when its standard input ends, and writes its
+//! results as one line of JSON. It knows the wire and nothing of the server's insides.
 
 use std::io::{Read as _, Write as _};
 
@@ -36,7 +36,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Says that everything is connected, and waits for the word to begin.
+/// Reports that everything is connected, and waits for the start signal.
 fn stand_ready() -> Result<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "ready")?;

@@ -1,4 +1,4 @@
-//! Time that two processes of one machine read alike: the monotonic clock, in nanoseconds.
+//! A clock that two processes of one machine read alike: the monotonic clock, in nanoseconds.
 //!
 //! A program that measures reads the clock itself; nothing of the product does.
 

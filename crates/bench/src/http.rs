@@ -1,6 +1,6 @@
-//! As much of an HTTP/1.1 client as load needs: one connection, one request at a time, blocking.
+//! A minimal HTTP/1.1 client for load: one connection, one request at a time, blocking.
 //!
-//! Written for the bench so that the client costs next to nothing beside the server under test.
+//! Written for the bench so that the client costs next to nothing compared with the server under test.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

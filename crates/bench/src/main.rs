@@ -1,9 +1,9 @@
-//! The bench: how quick Recount is, held against what the machine could do at most.
+//! The bench: how fast Recount is, compared with the limits of the machine.
 //!
-//! `recount-bench run` measures; the other words are its own helpers, each in a process of its own: the
+//! `recount-bench run` measures; the other commands are its own helpers, each in a process of its own: the
 //! product (`serve`), yardsticks that are servers (`yardstick`), and load (`client`). Look at
-//! [`measure::MEASURES`]. Everything is measured from outside, through the store's seam, the engine or
-//! HTTP, and nothing here knows how the product does its work.
+//! [`measure::MEASURES`]. Everything is measured from outside, through the store's interface, the engine or
+//! HTTP, and nothing here knows how the product works inside.
 
 #![allow(clippy::print_stdout, reason = "a tool for the terminal")]
 #![allow(clippy::disallowed_methods, reason = "what measures must look at the clock, and loads with threads")]

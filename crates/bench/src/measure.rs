@@ -1,6 +1,6 @@
-//! The measures: which there are, what each is told, and the bars they are held to.
+//! The measures: their list, their parameters, and the bars they must meet.
 //!
-//! A measure runs once a pair: ours and its yardsticks, one after the other, the other way round in every
+//! A measure runs once per pair: ours and its yardsticks, one after the other, in reverse order in every
 //! second pair, so that neither always has the quieter machine. To add one: its file, its line in
 //! [`MEASURES`].
 
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::client::Plan;
 use crate::process::{Client, Server};
-use crate::sheet::{Line, Sheet};
+use crate::sheet::{Sheet, SheetRow};
 use crate::{clock, raw};
 
 mod aaep;
@@ -34,7 +34,7 @@ pub(crate) use aaep::follow_sessions;
 /// One of the things that are measured.
 pub(crate) struct Measure {
     pub(crate) name: &'static str,
-    pub(crate) lines: &'static [Line],
+    pub(crate) lines: &'static [SheetRow],
     /// Runs one pair.
     pub(crate) pair: fn(&Bench, usize, &mut Sheet) -> Result<()>,
 }
@@ -56,9 +56,9 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "project", lines: project::LINES, pair: project::pair },
 ];
 
-/// What a measure is told.
+/// The parameters of a measure.
 pub(crate) struct Bench {
-    /// A smoke run: small numbers, short windows, nobody looks at speeds.
+    /// A smoke run: small numbers, short windows, speeds are not evaluated.
     pub(crate) quick: bool,
     /// Length of a window where state matters.
     pub(crate) seconds: f64,
@@ -110,7 +110,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a client from its start to its end; `between` is called when it stands ready.
+/// Runs a client from its start to its end; `between` is called when it is ready.
 fn load<T: DeserializeOwned>(plan: &Plan, between: impl FnOnce() -> Result<()>) -> Result<T> {
     let mut client = Client::start(&[serde_json::to_string(plan)?])?;
     client.wait_ready()?;
@@ -125,7 +125,7 @@ fn new_run(server: &Server) -> Result<String> {
     crate::http::create_run(&mut connection).context("a run for the bench")
 }
 
-/// Waits until nothing of a store is hot any more, as its server says.
+/// Waits until nothing of a store is hot any more, according to its server.
 fn wait_sealed(server: &Server) -> Result<()> {
     for _ in 0..SEALED_LOOKS_MAX {
         let page = crate::http::get(server.address, "/metrics").context("asking what is hot")?;

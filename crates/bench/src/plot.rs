@@ -1,4 +1,4 @@
-//! Pictures of a run, as SVG by hand: each ratio beside its bar, and how late messages came.
+//! Plots of the results as SVG: each ratio with its bar, and the lateness of messages.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Other processes: the server under test and the load client, and what the system says of them.
+//! Other processes: the server under test and the load client, and their resource use.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -24,13 +24,13 @@ impl Server {
         Server::product_at(data, "127.0.0.1:0")
     }
 
-    /// The same at an address that somebody knows already.
+    /// The same at a fixed address.
     pub(crate) fn product_at(data: &Path, address: &str) -> Result<Server> {
         let data = data.to_str().context("the data folder's name is not text")?;
         Server::start(&["serve", "--bind", address, "--data", data])
     }
 
-    /// The product as a configuration file says, with its store on the disk or in memory.
+    /// The product with a configuration file, with its store on the disk or in memory.
     pub(crate) fn configured(data: &Path, config: &Path, in_memory: bool) -> Result<Server> {
         let data = data.to_str().context("the data folder's name is not text")?;
         let config = config.to_str().context("the configuration's name is not text")?;
@@ -48,7 +48,7 @@ impl Server {
         ])
     }
 
-    /// This program with other words; it must say `listening on http://…` on standard error.
+    /// This program with other arguments; it must print `listening on http://…` on standard error.
     pub(crate) fn start(words: &[&str]) -> Result<Server> {
         let start = clock::now_ns();
         let mut child = Command::new(std::env::current_exe()?)
@@ -128,7 +128,7 @@ impl Drop for Server {
 pub(crate) struct Spinners(Child);
 
 impl Spinners {
-    /// Starts it; it waits until it is told.
+    /// Starts it; it waits for its signal.
     pub(crate) fn prepare() -> Result<Spinners> {
         let program = std::env::current_exe()?;
         let start = |command: &mut Command| command.arg("spin").stdin(Stdio::piped()).spawn();
@@ -165,7 +165,7 @@ pub(crate) fn spin() -> Result<()> {
             }
         }));
     }
-    // Ends, and the loops with it, when nobody holds the other end any more.
+    // Ends, and the loops with it, when the other end is closed.
     for line in lines {
         line?;
     }
@@ -211,7 +211,7 @@ impl Client {
         Ok(Client { child })
     }
 
-    /// Waits until the client says that it stands ready.
+    /// Waits until the client reports that it is ready.
     pub(crate) fn wait_ready(&mut self) -> Result<()> {
         let output = self.child.stdout.as_mut().context("standard output was asked for")?;
         let mut word = Vec::new();
@@ -266,7 +266,7 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok(if fine > 0.0 { fine } else { coarse })
 }
 
-/// Watches who uses the processors, so that a figure can be read beside what else went on.
+/// Watches which programs use the processors, so that a figure can be read together with the other load.
 pub(crate) struct Neighbours {
     start_ns: u64,
     busy: f64,

@@ -1,4 +1,4 @@
-//! What the machine can do at most, measured in the same minute: memory, sockets, disk.
+//! Limits of the machine, measured in the same minute: memory, sockets, disk.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,6 @@
-//! What is sent: events of 400 stored bytes that carry the moment they were due, and the bodies that hold them.
+//! The load: events of 400 stored bytes that carry the moment they were due, and the bodies that hold them.
 //!
-//! The type is one that may come any number of times in a run and leaves no state behind, so that a run of
+//! The type may occur any number of times in a run and leaves no state, so that a run of
 //! a million is as legal as one of ten.
 
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub(crate) const STORED_BYTES: usize = 400;
 /// What the envelope takes of [`STORED_BYTES`] while sequences have five or six digits.
 const ENVELOPE_BYTES: usize = 199;
 
-/// Stands before the due time in every event; its digits follow.
+/// Precedes the due time in every event; its digits follow.
 pub(crate) const MARK: &[u8] = b"due=";
 /// Digits of a due time.
 pub(crate) const MARK_DIGITS: usize = 19;

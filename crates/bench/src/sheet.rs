@@ -1,4 +1,4 @@
-//! The sheet on which figures are written, and what is read off it: medians, spread, bars met or not.
+//! The result sheet: all figures, and their medians, spread, and whether bars are met.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::histogram::Histogram;
 
 /// One figure, and what it is held to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line {
+pub(crate) struct SheetRow {
     pub(crate) key: &'static str,
     pub(crate) what: &'static str,
     pub(crate) unit: &'static str,
@@ -90,7 +90,7 @@ impl Sheet {
         self.yardsticks.entry(key).or_default().push(yardstick);
     }
 
-    /// A figure that stands alone.
+    /// A figure without a yardstick.
     pub(crate) fn one(&mut self, key: &'static str, ours: f64) {
         self.ours.entry(key).or_default().push(ours);
     }
@@ -160,7 +160,7 @@ impl Sheet {
         self.shares.iter().filter_map(spread).collect()
     }
 
-    pub(crate) fn outcome(&self, line: &Line) -> Result<Outcome> {
+    pub(crate) fn outcome(&self, line: &SheetRow) -> Result<Outcome> {
         let ours = self.ours.get(line.key).with_context(|| format!("{} was not measured", line.key))?;
         let yardstick = self.yardsticks.get(line.key);
         let ratios: Option<Vec<f64>> =
@@ -201,7 +201,7 @@ impl Bar {
     }
 }
 
-/// Three digits that say something.
+/// Three significant digits.
 pub(crate) fn figure(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 => format!("{:.2}M", value / 1e6),
@@ -255,14 +255,14 @@ pub(crate) fn share_table(shares: &[(String, Spread, f64)]) -> String {
 mod tests {
     use super::*;
 
-    const LINE: Line = Line { key: "k", what: "w", unit: "u", bar: Bar::RatioAtLeast(0.5) };
+    const LINE: SheetRow = SheetRow { key: "k", what: "w", unit: "u", bar: Bar::RatioAtLeast(0.5) };
 
     fn met(bar: Bar, figures: &[(f64, f64)]) -> Option<bool> {
         let mut sheet = Sheet::default();
         for (ours, theirs) in figures {
             sheet.pair("k", *ours, *theirs);
         }
-        sheet.outcome(&Line { bar, ..LINE }).unwrap().met
+        sheet.outcome(&SheetRow { bar, ..LINE }).unwrap().met
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Hours in minutes: a real server under everything at once, killed now and then, while promises are checked.
+//! The soak: a real server under mixed load, killed now and then, while guarantees are checked.
 //!
-//! [`load`] makes the load and keeps the books, [`watch`] looks at the server from outside, [`million`] walks one
-//! large store through everything that can be done with it, [`bits`] damages a store bit by bit, [`log_damage`] damages
+//! [`load`] makes the load and keeps the record, [`watch`] observes the server from outside, [`million`] runs one
+//! large store through every operation, [`bits`] damages a store bit by bit, [`log_damage`] damages
 //! the write-ahead logs of killed stores, [`disks`] runs agents on slow and failing disks, [`salvage`] damages whole
-//! folders and salvages them. A promise that is broken is a sentence; any ends the
-//! program with status 1.
+//! folders and salvages them. A broken guarantee is reported as a sentence, and the
+//! program exits with status 1.
 
 mod bits;
 mod disks;
@@ -54,7 +54,7 @@ const BACKUPS: f64 = 5.0;
 const PAUSE_SECONDS_MIN: f64 = 2.0;
 /// Bytes of anonymous memory beyond which the server is called leaky, whatever it did.
 const MEMORY_MIB_MAX: f64 = 512.0;
-/// Open files beside those of connections.
+/// Open files besides those of connections.
 const FILES_BESIDE_MAX: f64 = 128.0;
 
 /// What all tasks share.
@@ -242,7 +242,7 @@ async fn verify(course: &SoakCourse, data: &Path, what: &str) -> Result<()> {
     let folder = data.to_owned();
     let (tell, told) = oneshot::channel();
     let reader = recount_world::thread("soak-verify", move || {
-        // Nobody waits any more when the course was given up.
+        // The receiver is gone if the course was given up.
         drop(tell.send(recount_server::verify::offline(&folder, &[])));
     });
     let survey = told.await.context("verify died")?;

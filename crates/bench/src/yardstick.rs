@@ -1,6 +1,6 @@
-//! What the product is held against: the least that could do the same job, written as well as we can.
+//! Yardsticks: the least that could do the same job, written as well as we can.
 //!
-//! A yardstick that is slow for no reason flatters us, so each one is itself held against a raw limit of
+//! A yardstick that is slow for no reason flatters us, so each one is itself compared with a raw limit of
 //! the machine, measured in the same run (`raw.rs`); one that does not reach its share fails the bench.
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -19,7 +19,7 @@ pub(crate) mod sync;
 
 /// The head of an event stream without chunks.
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-/// What tells a reader that it is level.
+/// Marks a reader as caught up.
 const CAUGHT_UP: &[u8] = b"event: caught_up\ndata: {}\n\n";
 
 /// Serves one of the yardsticks that are servers until the process is ended.
@@ -29,7 +29,7 @@ pub(crate) fn serve(words: &[String]) -> Result<()> {
         ["file", path] => file::serve(path),
         ["fanout", rate, events] => fanout::serve(rate.parse()?, events.parse()?),
         ["broadcast", rate, events] => broadcast::serve(rate.parse()?, events.parse()?),
-        _ => bail!("there is no such yardstick: {words:?}"),
+        _ => bail!("unknown yardstick: {words:?}"),
     }
 }
 

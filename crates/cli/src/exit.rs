@@ -1,143 +1,24 @@
-//! How the program ends: every status has one meaning, and failing says why on stderr.
+//! How the program ends: each exit status has one meaning, and a failure is reported on stderr.
 
-use std::fmt;
 use std::process::ExitCode;
 
-use recount_client::ClientError;
-use recount_client::aap::AapError;
-
+use crate::failure::Failure;
 use crate::output::aside;
 use crate::render::clean;
 
 /// The statuses, as `recount help` prints them.
 pub(crate) const TABLE: &str = "\
 Exit status:
-  0  it was done, the answer is yes, or the run that was followed finished
-  1  the answer is no: something was refused, an account is not as it should be, or the run failed
-  2  the command line or the configuration cannot be used
-  3  no server answers at the address
-  4  what answered is not a Recount server, or one of another release
-  5  the program itself failed, such as a server that cannot start
-  6  the run that was followed was cancelled
+  0      success, or the followed run finished
+  1      the request was refused, a check found problems, or the followed run failed
+  2      invalid command line or configuration
+  3      the server is unreachable
+  4      the response is not from a Recount server of a compatible release
+  5      the program itself failed, such as a server that cannot start
+  6      the followed run was cancelled
   128+N  the command of a run of kind shell or git was ended by signal N";
 
-/// Why a verb did not do what it was asked.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The server said no.
-    Refused(String),
-    /// Stored bytes are not what was written.
-    Damaged(String),
-    /// There is no such run, or it was erased.
-    Gone(String),
-    /// Something was asked for that cannot be.
-    Usage(String),
-    /// The answer is no, and was told as data.
-    No,
-    Unreachable(String),
-    Protocol(String),
-    /// Something on our side of the wire.
-    Own(String),
-    /// Nobody reads our output any more, so there is nothing left to do.
-    OutputClosed,
-    /// The run that was followed was cancelled by somebody else, which was told as data.
-    Cancelled,
-    /// The command that the run was has been ended by this signal, which was told as data.
-    Signal(u8),
-    /// From the keyboard, after we said where we were.
-    Interrupted,
-}
-
-impl Failure {
-    fn status(&self) -> u8 {
-        match self {
-            Failure::OutputClosed => 0,
-            Failure::Refused(_) | Failure::Damaged(_) | Failure::Gone(_) | Failure::No => 1,
-            Failure::Usage(_) => 2,
-            Failure::Unreachable(_) => 3,
-            Failure::Protocol(_) => 4,
-            Failure::Own(_) => 5,
-            Failure::Cancelled => 6,
-            // What shells show for a program that a signal ended.
-            Failure::Signal(number) => 128_u8.saturating_add(*number),
-            // What shells show for programs that SIGINT ended.
-            Failure::Interrupted => 130,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Refused(why)
-            | Failure::Damaged(why)
-            | Failure::Gone(why)
-            | Failure::Usage(why)
-            | Failure::Unreachable(why)
-            | Failure::Protocol(why)
-            | Failure::Own(why) => f.write_str(why),
-            Failure::No
-            | Failure::Cancelled
-            | Failure::Signal(_)
-            | Failure::OutputClosed
-            | Failure::Interrupted => Ok(()),
-        }
-    }
-}
-
-impl From<ClientError> for Failure {
-    fn from(why: ClientError) -> Self {
-        match &why {
-            ClientError::Problem(problem) => match &*problem.code {
-                "run_damaged" | "store_corrupt" => Failure::Damaged(why.to_string()),
-                "run_erased" | "run_not_found" => Failure::Gone(why.to_string()),
-                _ => Failure::Refused(why.to_string()),
-            },
-            ClientError::Unreachable { .. } => {
-                Failure::Unreachable(format!("{why}; is a server running there? (recount serve starts one)"))
-            }
-            ClientError::Unusable(_) => Failure::Usage(why.to_string()),
-            ClientError::Protocol { .. } => Failure::Protocol(why.to_string()),
-        }
-    }
-}
-
-impl From<AapError> for Failure {
-    fn from(why: AapError) -> Self {
-        match &why {
-            AapError::Refused { status: 401, .. } => Failure::Refused(format!(
-                "{why}; the server wants a token: say --token-file FILE, or RECOUNT_TOKEN for the server at --url"
-            )),
-            AapError::Refused { .. } | AapError::BrokenOff { .. } => Failure::Refused(why.to_string()),
-            AapError::Unreachable { .. } => {
-                Failure::Unreachable(format!("{why}; is a server running there?"))
-            }
-            AapError::Unusable(_) => Failure::Usage(why.to_string()),
-            AapError::Protocol { .. } => Failure::Protocol(why.to_string()),
-        }
-    }
-}
-
-impl From<recount_server::StartError> for Failure {
-    fn from(why: recount_server::StartError) -> Self {
-        match why.exit_code() {
-            2 => Failure::Usage(why.to_string()),
-            3 => Failure::Damaged(why.to_string()),
-            _ => Failure::Own(why.to_string()),
-        }
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(why: std::io::Error) -> Self {
-        match why.kind() {
-            std::io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::Own(format!("the output could not be written: {why}")),
-        }
-    }
-}
-
-/// Tells people how it ended, and scripts by the status.
+/// Reports a failure on stderr, and its status to the shell.
 pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
     let Err(failure) = outcome else { return ExitCode::SUCCESS };
     let why = failure.to_string();

@@ -4,8 +4,10 @@
 
 mod command;
 mod exit;
+mod failure;
 mod limits;
 mod output;
+mod pages;
 mod patience;
 mod place;
 mod render;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::render::{clean, flow};
 
@@ -92,7 +92,7 @@ impl Output {
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         if self.is_terminal {
             let Ok(text) = std::str::from_utf8(bytes) else {
-                let why = "these bytes are no text; write them to a file with -o FILE";
+                let why = "the bytes are not text; write them to a file with -o FILE";
                 return Err(Failure::Own(why.to_owned()));
             };
             let lines: Vec<String> = clean::lines(text).collect();

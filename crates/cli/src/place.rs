@@ -9,9 +9,10 @@ use recount_client::reply::Gap;
 use recount_client::{Client, ClientError, Listing};
 use recount_server::export::{Folder, NotImported};
 
-use crate::command::{damage_words, gather};
-use crate::exit::Failure;
+use crate::failure::Failure;
+use crate::pages::gather;
 use crate::patience::Patience;
+use crate::render::damage::damage_words;
 
 pub(crate) enum Place {
     Server(Client, Patience),
@@ -97,7 +98,7 @@ impl Place {
                 })
             }
             Place::Folder(folder) => {
-                let no = |why: &str| Failure::Gone(format!("there is no run {run} ({why})"));
+                let no = |why: &str| Failure::Gone(format!("run {run} not found ({why})"));
                 let tail = folder.tail(run).await?.ok_or_else(|| no("run_not_found"))?;
                 let header = Header::new(run, tail.next_sequence, &tail.head.to_string());
                 match tail.first_sequence {
@@ -123,7 +124,7 @@ impl Place {
                 let page = patience.read(async || client.read_run_events(run, after, None).await).await?;
                 if let Some(Gap::Damaged(range)) = &page.gap {
                     let words = damage_words(range);
-                    return Err(Failure::Damaged(format!("{run} cannot be read whole: {words}")));
+                    return Err(Failure::Damaged(format!("cannot read all of {run}: {words}")));
                 }
                 page.data.iter().try_for_each(|envelope| each(envelope.get().as_bytes()))?;
                 Ok(page.data.len() as u64)

@@ -6,6 +6,7 @@
 mod account;
 pub(crate) mod chat;
 pub(crate) mod clean;
+pub(crate) mod damage;
 pub(crate) mod flow;
 pub(crate) mod list;
 pub(crate) mod live;

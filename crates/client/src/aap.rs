@@ -1,10 +1,10 @@
 //! A client of the agent application protocol (AAP v3), for any server that speaks it.
 //!
-//! [`AapClient`] has a call for each route; [`Turn`] hears a turn, in whichever of the three ways the server tells it,
-//! and goes on after a break where the server says how; [`Fold`] makes messages of what was heard, from which
-//! [`open_calls`] reads what waits for an answer. What servers add to the protocol is used only where they show it.
+//! [`AapClient`] has a call for each route; [`Turn`] receives a turn, in any of the three delivery modes,
+//! and resumes after a break where the server supports it; [`Fold`] turns the events into messages, from which
+//! [`open_calls`] lists the calls that wait for an answer. Additions to the protocol are used only if the server offers them.
 //!
-//! It must never know how any one server works, ours neither.
+//! It must never know how any one server works, not even ours.
 
 mod client;
 mod error;

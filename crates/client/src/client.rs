@@ -1,4 +1,4 @@
-//! One call a route. See [`Client`].
+//! The client: one method per route. See [`Client`].
 
 pub(crate) mod address;
 mod artifacts;
@@ -31,8 +31,8 @@ use crate::source::Source;
 /// A page of envelopes, each as the very bytes the server sent.
 pub type EventsPage = Page<Box<RawValue>>;
 
-/// Which page of a list: behind `after` (the `next` of the page before), at most `limit` things, and only
-/// those with a status, when one is named.
+/// Which page of a list: after `after` (the `next` of the page before), at most `limit` items, and only
+/// those with a status, if one is given.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     pub after: Option<serde_json::Value>,
@@ -98,7 +98,7 @@ impl Client {
 
     /// Raises what a task may spend, or gives it another title.
     pub async fn change_task(&self, task: &str, request: &ChangeTask) -> Result<Task, ClientError> {
-        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
         let address = self.at(&["tasks", task]);
         let one: One<Task> = self.call(Method::PATCH, address, Some(("application/json", body))).await?;
         Ok(one.data)
@@ -173,7 +173,7 @@ impl Client {
         self.post(self.at(&["runs", run, "retry"]), request).await
     }
 
-    /// Makes a new run that goes on from where this one, which has ended, came to.
+    /// Creates a new run that continues from the end of this ended one.
     pub async fn resume_run(&self, run: &str, request: &ResumeRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "resume"]), request).await
     }
@@ -197,7 +197,7 @@ impl Client {
         self.ask(Method::DELETE, self.at(&["runs", run, "pin"])).await
     }
 
-    /// Takes away what came before the ending of a run, or before an event of it.
+    /// Removes the events before the ending of a run, or before one of its events.
     pub async fn prune_run(&self, run: &str, request: &PruneRun) -> Result<Pruned, ClientError> {
         self.post(self.at(&["runs", run, "prune"]), request).await
     }
@@ -211,7 +211,7 @@ impl Client {
         self.get_one(self.at(&["runs", run, "digest"])).await
     }
 
-    /// Events behind sequence `after`, or from the start.
+    /// Events after sequence `after`, or from the start.
     pub async fn read_run_events(
         &self,
         run: &str,
@@ -236,7 +236,7 @@ impl Client {
 
     // The feed.
 
-    /// Events of all runs behind position `after`, or from the start.
+    /// Events of all runs after position `after`, or from the start.
     pub async fn read_feed(
         &self,
         after: Option<u64>,
@@ -262,11 +262,11 @@ impl Client {
         self.ask(Method::DELETE, Address::outside(&self.base, &["admin", "tokens", token])).await
     }
 
-    // What operators ask.
+    // Admin calls.
 
-    /// Makes a copy of the whole store on the server's machine, named by the server unless told.
+    /// Makes a copy of the whole store on the server's machine, named by the server unless the request has a name.
     pub async fn make_backup(&self, request: &MakeBackup) -> Result<Backup, ClientError> {
-        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
         let body = Some(("application/json", body));
         let address = Address::outside(&self.base, &["admin", "backups"]);
         let one: One<Backup> =
@@ -324,7 +324,7 @@ impl Client {
         address: Address,
         request: &impl Serialize,
     ) -> Result<T, ClientError> {
-        let body = serde_json::to_vec(request).expect("requests hold nothing that JSON cannot say");
+        let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
         let one: One<T> = self.call(Method::POST, address, Some(("application/json", body))).await?;
         Ok(one.data)
     }
@@ -363,8 +363,8 @@ impl Client {
             .map_err(|why| ClientError::protocol(&self.base, format!("the reply cannot be read: {why}")))
     }
 
-    /// Opens an event stream behind a cursor, which goes into the query, or, to resume, into the header.
-    /// `None` when the server says that nothing follows any more.
+    /// Opens an event stream after a cursor, which is sent in the query or, to resume, in the header.
+    /// `None` when the server answers that nothing follows any more.
     pub(crate) async fn open(
         &self,
         source: &Source,
@@ -453,7 +453,7 @@ pub(crate) async fn whole_body(base: &str, mut response: Response) -> Result<Byt
 
 /// What carries the calls to a server.
 pub(crate) fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
-    // The library wants to know whose cryptography before any client is built. (docs/decisions/0015)
+    // The library needs its cryptography chosen before any client is built. (docs/decisions/0015)
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut connections = reqwest::Client::builder();
     if is_plain(base) {
@@ -477,16 +477,16 @@ fn is_plain(base: &str) -> bool {
 /// A token as the header that shows it.
 pub(crate) fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| unusable("the token holds characters that no header can carry".to_owned()))?;
+        .map_err(|_| unusable("the token has characters that are not allowed in a header".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }
 
 /// Refuses what is no address of a server, before anything is sent.
 pub(crate) fn check_base(base: &str) -> Result<(), ClientError> {
-    const WANTED: &str = "give one such as http://127.0.0.1:8765";
+    const WANTED: &str = "use one such as http://127.0.0.1:8765";
     let address = Url::parse(base)
-        .map_err(|why| unusable(format!("{base:?} is no address of a server ({why}); {WANTED}")))?;
+        .map_err(|why| unusable(format!("{base:?} is not the address of a server ({why}); {WANTED}")))?;
     if !matches!(address.scheme(), "http" | "https") {
         return Err(unusable(format!("{base:?} does not begin with http:// or https://; {WANTED}")));
     }

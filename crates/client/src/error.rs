@@ -1,14 +1,14 @@
-//! How a call ends when it does not end well. See [`ClientError`].
+//! Errors of calls. See [`ClientError`].
 
 use recount_api::problem::Problem;
 
 /// Why a call brought no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server said no, or said that it failed, in the form that was agreed on.
+    /// The server refused the call or failed, with a problem in the agreed form.
     #[error("{} ({})", .0.detail, .0.code)]
     Problem(Box<Problem>),
-    /// No answer came: nobody listens there, or the connection broke. The call may have been carried out.
+    /// No answer: nothing listens at the address, or the connection broke. The call may have been executed.
     #[error("no answer from {url}: {reason}")]
     Unreachable { url: String, reason: String },
     /// Nothing was sent, because what was given to send cannot be.
@@ -46,7 +46,7 @@ impl ClientError {
     }
 }
 
-/// The last of a chain of causes: what the operating system said, or whoever looked at a certificate.
+/// The last of a chain of causes: the error of the operating system, or of the check of a certificate.
 fn innermost(why: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = why;
     while let Some(deeper) = cause.source() {
@@ -54,8 +54,8 @@ fn innermost(why: &(dyn std::error::Error + 'static)) -> String {
     }
     match of_tls(cause) {
         Some(rustls::Error::InvalidCertificate(_)) => format!(
-            "{cause}; whoever answered is not known here as that server. Where its certificate comes from an authority \
-             of your own, name the file of that with SSL_CERT_FILE"
+            "{cause}; the certificate of the server is not trusted here. If it comes from an authority of your own, name the \
+             file of that with SSL_CERT_FILE"
         ),
         _ => cause.to_string(),
     }

@@ -1,8 +1,8 @@
-//! A client of the native face: typed calls, and readings that resume by themselves.
+//! A client of the native face: typed calls, and tails that resume by themselves.
 //!
-//! [`Client`] has a call for each route. [`Tail`] follows a run or the feed over any number of
-//! connections and gives each event once. Envelopes are handed on as the bytes the server sent;
-//! this crate must never know what they say, nor anything of the engine. [`aap`] is a client of another protocol, for
+//! [`Client`] has a method for each route. [`Tail`] follows a run or the feed over any number of
+//! connections and returns each event once. Envelopes are passed on as the bytes the server sent;
+//! this crate must never know their content, nor anything of the engine. [`aap`] is a client of another protocol, for
 //! any server that speaks it.
 
 pub mod aap;

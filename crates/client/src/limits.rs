@@ -1,4 +1,4 @@
-//! Bounds of the client, and what happens at them.
+//! Limits of the client, and what happens at each.
 
 use std::time::Duration;
 
@@ -21,19 +21,19 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// The longest wait before connecting again, whatever the server asked for.
 pub const RECONNECT_WAIT_MS_MAX: u64 = 15_000;
 
-/// How often in a row a reading that ends when caught up connects in vain; then it gives the error up.
-/// A reading that follows goes on trying.
+/// Failed connects in a row after which a tail that ends when caught up returns the error. A following tail keeps
+/// trying.
 pub const ATTEMPTS_MAX: u32 = 5;
 
-/// How long a connection may rest before it is not used again: less than the server waits for the head of a request,
+/// How long a connection may be idle before it is closed: less than the server waits for the head of a request,
 /// so that no request is sent into a connection that the server just closed.
 pub const REST_MAX: Duration = Duration::from_secs(10);
 
-/// Characters of a refusal in no form of ours that are told; the rest is left out.
+/// Characters shown of a refusal in an unknown form; the rest is left out.
 pub const REFUSAL_CHARS_MAX: usize = 1_000;
 
-/// How long a turn of an agent may bring nothing, not even a sign of life, where the server has given none so far: its
-/// tools may be at work. Then it counts as broken off.
+/// How long a turn may be silent, without even a heartbeat, where the server has sent none so far: its tools may be
+/// at work. Then it counts as broken off.
 pub const TURN_SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// How long a server may take to answer a turn at all; longer than any tool should take, because some servers work
@@ -43,9 +43,8 @@ pub const TURN_HEAD_MAX: Duration = TURN_SILENCE_MAX;
 /// Bytes of all events of one turn; more breaks it off, so that a broken server cannot fill our memory.
 pub const TURN_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// How often in a row a turn that was interrupted is asked for in vain, over about a minute; then it counts as broken
-/// off.
+/// Failed attempts in a row to resume an interrupted turn, over about a minute; then it counts as broken off.
 pub const TURN_ATTEMPTS_MAX: u32 = 8;
 
-/// The wait before a turn that was interrupted is asked for again; it doubles with each attempt in vain.
+/// The wait before an interrupted turn is resumed; it doubles with each failed attempt.
 pub const TURN_RETRY_MS: u64 = 500;

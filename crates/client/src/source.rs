@@ -1,4 +1,4 @@
-//! What a stream of events is read from: one run, the feed, or the filtered feed. See [`Source`].
+//! The source of an event stream: one run, the feed, or the filtered feed. See [`Source`].
 //!
 //! It must not know how a stream is opened or resumed.
 

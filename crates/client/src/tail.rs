@@ -1,7 +1,7 @@
-//! Reading on, over any number of connections. See [`Tail`].
+//! Follows an event stream over any number of connections. See [`Tail`].
 //!
-//! The server remembers nothing of a reader; the place is the id of the last frame, kept here. After a
-//! break the tail asks for what is behind it, so each event is given once and in order.
+//! The server keeps no state of a reader; the cursor is the id of the last frame, kept here. After a
+//! break the tail requests what follows it, so each event is returned once and in order.
 
 use std::time::Duration;
 
@@ -26,18 +26,18 @@ pub enum Until {
     Ended,
 }
 
-/// What a tail tells.
+/// An item of a tail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
     /// The next event, as the bytes that were stored.
     Event { cursor: u64, envelope: String },
     /// Events that were pruned; what is left follows.
     Gap { first: u64, last: u64 },
-    /// Events whose stored bytes are damaged; what is whole follows.
+    /// Events whose stored bytes are damaged; the readable ones follow.
     Damaged(DamagedRange),
-    /// Level with the server, told once a connection. `cursor` is the last event given, if any.
+    /// Caught up with the server, once per connection. `cursor` is the last event returned, if any.
     CaughtUp { cursor: Option<u64> },
-    /// The connection broke, or the server ended it saying why; after the wait it is made again.
+    /// The connection broke, or the server ended it with a reason; after the wait it is made again.
     Disconnected { reason: String, wait_ms: u64 },
 }
 
@@ -100,7 +100,7 @@ impl Tail {
         Ok(self.client.open(&self.source, Some(cursor), true).await?.is_none())
     }
 
-    /// The next thing to tell; `None` when the reading has ended. An error is the last thing told.
+    /// The next item; `None` when the reading has ended. An error is the last item.
     pub async fn next(&mut self) -> Option<Result<Told, ClientError>> {
         loop {
             let told = match &mut self.state {
@@ -146,7 +146,7 @@ impl Tail {
         while let Some(frame) = reading.decoder.next_frame() {
             let told = match frame.event.as_deref() {
                 Some("error") => {
-                    let why = told_error(self.client.base_url(), &frame.data);
+                    let why = stream_error(self.client.base_url(), &frame.data);
                     if !why.may_pass() {
                         return Err(why);
                     }
@@ -155,7 +155,7 @@ impl Tail {
                     }
                     return self.wait(why).map(Some);
                 }
-                _ => tell(frame, &mut self.cursor, &mut reading.caught_up)
+                _ => item_of(frame, &mut self.cursor, &mut reading.caught_up)
                     .map_err(|reason| ClientError::protocol(self.client.base_url(), reason))?,
             };
             let Some(told) = told else { continue };
@@ -175,8 +175,8 @@ impl Tail {
                 return Ok(None);
             }
             Ok(Ok(None)) if reading.worked || self.in_vain == 0 => {
-                // Closed in good order, which is what the server does behind the ending: ask at once, but
-                // not over and over.
+                // Closed normally, as the server does after the ending: reconnect at once, but
+                // not repeatedly.
                 self.in_vain = if reading.worked { 0 } else { 1 };
                 self.state = TailState::Waiting(recount_world::moment());
                 return Ok(None);
@@ -212,15 +212,15 @@ impl Tail {
 }
 
 /// Why the server ends a stream, in its own words.
-fn told_error(base_url: &str, data: &str) -> ClientError {
+fn stream_error(base_url: &str, data: &str) -> ClientError {
     match serde_json::from_str::<Problem>(data) {
         Ok(problem) => ClientError::Problem(Box::new(problem)),
         Err(why) => ClientError::protocol(base_url, format!("a stream ends with a malformed problem: {why}")),
     }
 }
 
-/// What one frame tells, if anything: events that were given before and frames of later releases do not.
-fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<Option<Told>, String> {
+/// The item of one frame, if any: events returned before and frames of later releases have none.
+fn item_of(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<Option<Told>, String> {
     match frame.event.as_deref() {
         Some("caught_up") => {
             let told = !std::mem::replace(caught_up, true);
@@ -234,7 +234,7 @@ fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<
                     (first_pruned_sequence, last_pruned_sequence)
                 }
                 Gap::Damaged(damaged) => {
-                    let last = damaged.last_cursor().ok_or("a gap does not say where it ends")?;
+                    let last = damaged.last_cursor().ok_or("a gap has no end")?;
                     if cursor.is_some_and(|cursor| last <= cursor) {
                         return Ok(None);
                     }
@@ -242,7 +242,7 @@ fn tell(frame: Frame, cursor: &mut Option<u64>, caught_up: &mut bool) -> Result<
                     return Ok(Some(Told::Damaged(damaged)));
                 }
             };
-            // After a connection that broke right behind it, it is told again.
+            // After a connection that broke directly after it, it comes again.
             if cursor.is_some_and(|cursor| last <= cursor) {
                 return Ok(None);
             }

@@ -28,7 +28,7 @@ pub(crate) mod tombstones;
 pub(crate) mod uploads;
 
 pub use allowances::{AllowanceFilter, AllowanceRow};
-pub use artifact_rows::ArtifactRow;
+pub use artifact_rows::{ArtifactRow, FoundArtifact};
 pub use handle::CatalogueHandle;
 pub use pins::Pin;
 pub use profiles::{

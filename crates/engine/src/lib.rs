@@ -26,10 +26,10 @@ pub use admin::{
 };
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,
-    CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, Erased, FileOrder, HandoffRow,
-    ListQuery, Listed, OptionKind, Order, OrderChange, Overrides, Pin, Profile, Profiles, Purpose, RunFilter,
-    RunRow, SessionRow, Sets, Setup, SetupRow, TaskRow, Tombstone, ToolInfo, ToolRef, UploadRow,
-    check as check_catalogue, tombstones,
+    CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, Erased, FileOrder, FoundArtifact,
+    HandoffRow, ListQuery, Listed, OptionKind, Order, OrderChange, Overrides, Pin, Profile, Profiles,
+    Purpose, RunFilter, RunRow, SessionRow, Sets, Setup, SetupRow, TaskRow, Tombstone, ToolInfo, ToolRef,
+    UploadRow, check as check_catalogue, tombstones,
 };
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
@@ -44,7 +44,7 @@ pub use work::{
     WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
-    Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, NewFork, NewRun, NewSetup,
+    Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork, NewRun, NewSetup,
     NewTask, Once, Past, Pruned, Raise, SEAL_KEY_BYTES, Saying, Standing, Superseded, Target, Triple,
     UnderWay, Upload, WordReply, WriteHandle,
 };

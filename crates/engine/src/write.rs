@@ -43,7 +43,7 @@ pub(crate) mod writers;
 pub use artifacts::{Keep, Kept as KeptArtifact, Target, Upload};
 pub use ended_run::Past;
 pub use handle::WriteHandle;
-pub use idempotency::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, UnderWay, WordReply};
+pub use idempotency::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standing, UnderWay, WordReply};
 pub use ingest::Triple;
 pub use new_run::NewRun;
 pub use removal::Pruned;

@@ -12,7 +12,7 @@ pub struct CodeRow {
     pub status: u16,
     /// Whether the same request may succeed later.
     pub retryable: bool,
-    /// The category under which AAEP tells it.
+    /// The AAEP category of the code.
     pub aaep: &'static str,
     /// What it means.
     pub meaning: &'static str,
@@ -74,6 +74,7 @@ codes! {
     CursorPruned = "cursor_pruned", 410, final, "permanent", "Events after this position of the feed were pruned, so it is impossible to continue from it without a gap.", "Start without a cursor to read what is left, or from the position that the detail names.";
     EventRefused = "event_refused", 422, final, "permanent", "An event of the batch breaks a rule of the log; nothing was appended.", "Correct the event at the index that the problem names; docs/grammar.md describes the rule.";
     ExportAltered = "export_altered", 422, final, "permanent", "The lines of the export do not match its header; nothing was imported.", "Export the run again, and transfer the file unchanged.";
+    ExtensionRefused = "extension_refused", 409, final, "permanent", "The deadline of the approval, question or handoff cannot be moved.", "Answer it instead; the detail gives the reason.";
     HandoffNotFound = "handoff_not_found", 404, final, "permanent", "No handoff with this id exists.", "List open handoffs with GET /v1/handoffs?status=pending.";
     HandoffNotPending = "handoff_not_pending", 409, final, "permanent", "The handoff was already answered, or has timed out.", "Read the handoff to see the answer; the first valid answer wins.";
     HeaderInvalid = "header_invalid", 400, final, "permanent", "A request header has an invalid value.", "Correct the header that the detail names.";

@@ -75,7 +75,7 @@ fn push(out: &mut String, value: impl std::fmt::Display) {
     write!(out, "{value}").expect("writing into a string does not fail");
 }
 
-/// The envelope's fields as they stand, `data` unread. Borrowed: no copying for those who only route.
+/// The fields of the envelope, with `data` unparsed. Borrowed, so that routing copies nothing.
 #[derive(Debug)]
 pub struct Envelope<'a> {
     pub schema_version: std::borrow::Cow<'a, str>,
@@ -268,14 +268,14 @@ impl<'de> Deserialize<'de> for RawEnvelope<'de> {
                     let value: &'de RawValue = map.next_value()?;
                     match FIELDS.iter().position(|field| *field == name) {
                         Some(place) if raw.known[place].is_some() => {
-                            return Err(serde::de::Error::custom(format_args!("{name} comes twice")));
+                            return Err(serde::de::Error::custom(format_args!("{name} is duplicated")));
                         }
                         Some(place) => raw.known[place] = Some(value),
                         None if raw.extra.iter().any(|(there, _)| **there == *name) => {
-                            return Err(serde::de::Error::custom(format_args!("{name:?} comes twice")));
+                            return Err(serde::de::Error::custom(format_args!("{name:?} is duplicated")));
                         }
                         None if raw.extra.len() == limits::ENVELOPE_FIELDS_EXTRA_MAX => {
-                            return Err(serde::de::Error::custom("too many fields that are not known"));
+                            return Err(serde::de::Error::custom("too many unknown fields"));
                         }
                         None => raw.extra.push((name.into(), value.get().into())),
                     }
@@ -312,7 +312,7 @@ mod tests {
         assert!(read_as_written(without.as_bytes()).is_some());
     }
 
-    /// Whatever stands there instead of a byte, or in front of one, or is missing: both ways say the same.
+    /// A byte replaced, inserted or removed: both parsers must agree on the result.
     #[test]
     fn both_ways_of_reading_agree_on_everything() {
         let (mut short, mut refused) = (0, 0);

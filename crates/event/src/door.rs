@@ -1,8 +1,8 @@
-//! The door: JSON from outside is checked once and loses its white space; nothing else about it changes.
+//! Checks JSON from outside once and removes its white space; nothing else about it changes.
 //! [`draft`] takes a whole event from a producer, [`compact`] any JSON.
 //!
-//! Refused: what is not JSON, duplicate keys, nesting beyond the limit, lone surrogates, integers that
-//! some readers would round, numbers no reader can hold. Everything else is kept token for token.
+//! Refused: invalid JSON, duplicate keys, nesting beyond the limit, lone surrogates, integers that
+//! some readers would round, numbers out of range. Everything else is kept token for token.
 
 use recount_json::{Fault, Kind, Scanner};
 
@@ -24,7 +24,9 @@ pub enum DraftError {
     /// Not JSON, or JSON that not every reader would read alike.
     #[error("data is refused: {0}")]
     Json(#[from] DoorError),
-    #[error("data has {bytes} bytes without white space and may have {max}: keep large things as artifacts")]
+    #[error(
+        "data has {bytes} bytes without white space; the maximum is {max}: store large content as artifacts"
+    )]
     TooLarge { bytes: usize, max: usize },
     #[error("data is {found} and must be an object")]
     NotAnObject { found: &'static str },
@@ -33,8 +35,8 @@ pub enum DraftError {
     Payload(#[from] PayloadError),
 }
 
-/// Takes what a producer says happened: the type's name and the text of `data`. The text is checked,
-/// loses its white space and is kept as it is from then on.
+/// Takes an event from a producer: the name of its type and the text of `data`. The text is checked,
+/// loses its white space and is kept unchanged from then on.
 pub fn draft(type_name: &str, data: &str) -> Result<Draft, DraftError> {
     let verbatim = compact(data)?;
     if verbatim.len() > limits::DATA_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! An event and what it says.
+//! An event: its envelope and its payload.
 
 use crate::id::{EventId, RunId, SessionId, TaskId};
 pub use crate::registry::Payload;
@@ -13,11 +13,11 @@ pub struct Event {
     pub sequence: u64,
     pub occurred_ms: u64,
     pub body: Draft,
-    /// Envelope fields this release does not know, as `(name, JSON text)`, kept for those who do.
+    /// Envelope fields that this release does not know, as `(name, JSON text)`, kept for readers that do.
     pub extra: Vec<(Box<str>, Box<str>)>,
 }
 
-/// What an event says, before it has a place.
+/// The type and data of an event, before it has a place in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
     pub payload: Payload,

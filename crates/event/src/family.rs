@@ -1,7 +1,7 @@
-//! The payloads, one file a family. Each struct is the `data` of one or more event types.
+//! The payloads, one file per family. Each struct is the `data` of one or more event types.
 //!
-//! In a [`payload!`](macro@payload) the first block holds the fields that must be there, the second
-//! those that may be absent. An `Option` in the first block is written as `null` when it has no value.
+//! In a [`payload!`](macro@payload) the first block holds the required fields, the second the optional
+//! ones. An `Option` in the first block is written as `null` when it has no value.
 
 pub mod approval;
 pub mod artifact;
@@ -40,7 +40,7 @@ macro_rules! payload {
         }
 
         impl $name {
-            /// With nothing but what must be there.
+            /// With required fields only.
             #[allow(clippy::too_many_arguments, clippy::new_without_default)]
             pub fn new($( $req: $req_type ),*) -> Self {
                 $name { $( $req, )* $( $opt: None, )* }
@@ -58,7 +58,7 @@ macro_rules! payload {
     )* };
 }
 
-/// Declares a closed set of words as they stand on the wire. Read from a string and nothing else.
+/// Declares a closed set of words as they are on the wire. Read from a string only.
 macro_rules! words {
     ($(
         $(#[$doc:meta])*

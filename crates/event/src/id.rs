@@ -1,4 +1,4 @@
-//! Identifiers: a prefix that says what it names, and a ULID; or whatever a producer chose.
+//! Identifiers: a prefix that names the kind, and a ULID; or an id that a producer chose.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -87,7 +87,7 @@ id!(
     RunId, "run_", "a run id (run_ and 26 characters)"
 );
 id!(
-    /// Names what an operator asked for.
+    /// Identifies a task.
     TaskId, "task_", "a task id (task_ and 26 characters)"
 );
 id!(
@@ -95,14 +95,13 @@ id!(
     SessionId, "chat_", "a session id (chat_ and 26 characters)"
 );
 id!(
-    /// Names what somebody was given to come in with.
+    /// Identifies an access token.
     TokenId, "tok_", "a token id (tok_ and 26 characters)"
 );
 
-/// An identifier a producer may choose: 1 to 128 of `A-Z a-z 0-9 . _ : -`. Unique within its run.
+/// An identifier that a producer may choose: 1 to 128 of `A-Z a-z 0-9 . _ : -`. Unique within its run.
 ///
-/// Not `.` and not `..`: in the path of an address browsers take these for places, so nobody could ask
-/// for what is called so.
+/// Not `.` and not `..`: browsers resolve these in a path, so such a name could not be requested.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ForeignId(Box<str>);
@@ -123,7 +122,7 @@ impl ForeignId {
         }
     }
 
-    /// One of our own: a prefix such as `call_` and a ULID.
+    /// An id of our own: a prefix such as `call_` and a ULID.
     pub fn minted(prefix: &str, ulid: Ulid) -> Self {
         ForeignId(format!("{prefix}{ulid}").into())
     }

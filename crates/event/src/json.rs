@@ -27,7 +27,7 @@ impl Json {
         self.0.get()
     }
 
-    /// What it says in words: the text of a string, the texts of a list of content blocks, else the JSON as it stands.
+    /// Its text: that of a string, the texts of a list of content blocks, else the JSON as it is.
     pub fn texts(&self) -> String {
         let field = |block: &Value, key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
         let is_block = |block: &Value| matches!(field(block, "type").as_deref(), Some("text" | "image"));

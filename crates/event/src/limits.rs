@@ -1,4 +1,4 @@
-//! Bounds on what may be written down, and what happens at them.
+//! Limits of an event and its parts, and what happens at each.
 
 /// Nesting of JSON from outside; deeper is refused.
 pub const JSON_DEPTH_MAX: usize = 64;
@@ -18,5 +18,5 @@ pub const TYPE_NAME_BYTES_MAX: usize = 128;
 /// Envelope fields that this release does not know; an envelope with more is not read.
 pub const ENVELOPE_FIELDS_EXTRA_MAX: usize = 64;
 
-/// Fields that a refusal of an event names; of more it says how many there are.
+/// Invalid fields that the refusal of an event names; for the rest it gives their number.
 pub const FAULTS_NAMED_MAX: usize = 20;

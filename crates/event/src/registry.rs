@@ -1,8 +1,8 @@
-//! The registry: every event type there is, in one table.
+//! The registry: every event type, in one table.
 //!
 //! From this table come the [`Payload`] enum, the reference page ([`reference`]), the JSON Schemas
 //! ([`schema`]) and the file that freezes what was released ([`lock`]).
-//! A row answers, for every protocol we speak, what that protocol hears of the type; "silent" is an answer.
+//! A row says, for every protocol, what that protocol shows of the type; "silent" is a valid entry.
 //! To add a type: a struct in its family's file, a row here, a fixture in `testdata/events/`.
 
 pub mod emitted;
@@ -43,7 +43,7 @@ pub enum Appender {
     Runtime,
     /// This server, and a program that drives an external run.
     Producer,
-    /// Anyone who may ingest.
+    /// Any client that may ingest.
     Anyone,
 }
 
@@ -121,7 +121,7 @@ pub struct Opaque {
 
 macro_rules! registry {
     ($( $variant:ident($payload:ty) = $name:literal, $status:ident, $appender:ident, aap $aap:literal, aaep $aaep:literal; )*) => {
-        /// What an event says. One variant a registered type, and one for all others.
+        /// The data of an event. One variant for each registered type, and one for all others.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Payload {
             $( $variant(Box<$payload>), )*
@@ -152,7 +152,7 @@ macro_rules! registry {
                 }
             }
 
-            /// Reads `data` as what the type says it is. Unknown types become [`Payload::Opaque`].
+            /// Reads `data` as the named type. Unknown types become [`Payload::Opaque`].
             /// `data` must be an object: no type has any other, and a derived reader would take a list.
             pub fn read(type_name: &str, data: &str) -> Result<Payload, PayloadError> {
                 if !data.trim_start().starts_with('{') {
@@ -197,7 +197,7 @@ macro_rules! registry {
 }
 
 fn compact(payload: &impl Serialize) -> String {
-    serde_json::to_string(payload).expect("payloads hold nothing that JSON cannot say")
+    serde_json::to_string(payload).expect("payloads hold only values that JSON can represent")
 }
 
 /// Two or more dotted words of lower-case letters, digits and underscores, each beginning with a letter.
@@ -279,26 +279,29 @@ registry! {
     ToolFileApplied(file::Legacy) = "tool.file.applied", Deprecated, Producer, aap "silent", aaep "silent";
     ToolFileReverted(file::Legacy) = "tool.file.reverted", Deprecated, Producer, aap "silent", aaep "silent";
     ApprovalRequested(approval::Requested) = "approval.requested", Core, Producer, aap "silent; the stop comes with run.waiting", aaep "state.changed to awaiting_input, then awaiting.confirmation";
-    ApprovalResolved(approval::Resolved) = "approval.resolved", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, saying who and what";
-    ApprovalTimedOut(approval::TimedOut) = "approval.timed_out", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, saying the default";
+    ApprovalResolved(approval::Resolved) = "approval.resolved", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, with the answer and its author";
+    ApprovalExtended(approval::Extended) = "approval.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, then asked again with the time that is left";
+    ApprovalTimedOut(approval::TimedOut) = "approval.timed_out", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, with the default";
     ClarificationRequested(clarification::Requested) = "clarification.requested", Core, Producer, aap "silent; asked through run.waiting", aaep "state.changed to awaiting_input, then awaiting.clarification";
     ClarificationAnswered(clarification::Answered) = "clarification.answered", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, naming the answer";
+    ClarificationExtended(clarification::Extended) = "clarification.extended", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, then asked again with the time that is left";
     ClarificationTimedOut(clarification::TimedOut) = "clarification.timed_out", Core, Runtime, aap "silent", aaep "state.changed away from awaiting_input, naming the default";
-    HandoffRequested(handoff::Requested) = "handoff.requested", Core, Producer, aap "silent; told through run.waiting", aaep "state.changed to handing_off, then handoff.requested";
+    HandoffRequested(handoff::Requested) = "handoff.requested", Core, Producer, aap "silent; shown by run.waiting", aaep "state.changed to handing_off, then handoff.requested";
     HandoffAcknowledged(handoff::Acknowledged) = "handoff.acknowledged", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
     HandoffRejected(handoff::Rejected) = "handoff.rejected", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
+    HandoffExtended(handoff::Extended) = "handoff.extended", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
     HandoffTimedOut(handoff::TimedOut) = "handoff.timed_out", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
     WorkspaceProvisioned(workspace::Provisioned) = "workspace.provisioned", Core, Runtime, aap "silent", aaep "silent";
-    WorkspaceFailed(workspace::Failed) = "workspace.failed", Core, Runtime, aap "silent; the ending says it", aaep "state.changed with a sentence";
+    WorkspaceFailed(workspace::Failed) = "workspace.failed", Core, Runtime, aap "silent; shown by the ending", aaep "state.changed with a sentence";
     ArtifactCreated(artifact::Created) = "artifact.created", Artifact, Producer, aap "silent", aaep "silent";
     ArtifactReferenced(artifact::Referenced) = "artifact.referenced", Artifact, Producer, aap "silent", aaep "silent";
     ArtifactUpdated(artifact::Updated) = "artifact.updated", Artifact, Producer, aap "silent", aaep "silent";
     CostTick(cost::Tick) = "cost.tick", Core, Producer, aap "usage of turn_stop", aaep "silent";
-    CostBudgetWarning(cost::BudgetWarning) = "cost.budget_warning", Core, Producer, aap "silent; the ending says it", aaep "state.changed with a sentence";
-    CostBudgetExceeded(cost::BudgetExceeded) = "cost.budget_exceeded", Core, Producer, aap "silent; the ending says it", aaep "state.changed with a sentence";
-    PolicyToolBlocked(policy::ToolBlocked) = "policy.tool_blocked", Core, Runtime, aap "silent", aaep "sentence, where tool.refused does not say the same";
+    CostBudgetWarning(cost::BudgetWarning) = "cost.budget_warning", Core, Producer, aap "silent; shown by the ending", aaep "state.changed with a sentence";
+    CostBudgetExceeded(cost::BudgetExceeded) = "cost.budget_exceeded", Core, Producer, aap "silent; shown by the ending", aaep "state.changed with a sentence";
+    PolicyToolBlocked(policy::ToolBlocked) = "policy.tool_blocked", Core, Runtime, aap "silent", aaep "sentence, unless tool.refused has it already";
     PolicyModelRewrote(policy::ModelRewrote) = "policy.model_rewrote", Core, Runtime, aap "silent", aaep "state.changed with a sentence";
-    ErrorToolUnavailable(error::ToolUnavailable) = "error.tool_unavailable", Core, Producer, aap "silent", aaep "sentence, where tool.refused does not say the same";
+    ErrorToolUnavailable(error::ToolUnavailable) = "error.tool_unavailable", Core, Producer, aap "silent", aaep "sentence, unless tool.refused has it already";
     ErrorModelCapabilityMissing(error::ModelCapabilityMissing) = "error.model_capability_missing", Core, Producer, aap "silent", aaep "state.changed with a sentence";
     ErrorUpstream(error::Upstream) = "error.upstream", Core, Producer, aap "silent", aaep "state.changed with a sentence";
     GapEventsDamaged(gap::EventsDamaged) = "gap.events_damaged", Core, Runtime, aap "silent", aaep "silent";

@@ -1,4 +1,4 @@
-//! Time and entropy as data, and the identifiers made of them.
+//! Time and entropy as data, and the identifiers derived from them.
 
 use ulid::Ulid;
 
@@ -9,7 +9,7 @@ pub struct Stamp {
     pub entropy: u128,
 }
 
-/// Mints ULIDs that never fall behind the ones before them, even when the clock steps back.
+/// Mints ULIDs that are never lower than the ones before them, even when the clock steps back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Minter {
     last: u128,

@@ -189,6 +189,45 @@ approval-timed-out-rejected = لم يجب أحد في الوقت المحدد. �
 approval-timed-out-approved = لم يجب أحد في الوقت المحدد. يُنفذ كما أُعلن.
     .terse = لا جواب، يُنفذ.
 
+## The time to answer
+
+extended-seconds = طلب { $by } وقتًا إضافيًا للجواب: { $seconds ->
+        [zero] لا ثوانٍ
+        [one] ثانية واحدة
+        [two] ثانيتان
+        [few] { $seconds } ثوانٍ
+        [many] { $seconds } ثانية
+       *[other] { $seconds } ثانية
+    }.
+    .terse = وقت إضافي.
+extended-minutes = طلب { $by } وقتًا إضافيًا للجواب: { $minutes ->
+        [zero] لا دقائق
+        [one] دقيقة واحدة
+        [two] دقيقتان
+        [few] { $minutes } دقائق
+        [many] { $minutes } دقيقة
+       *[other] { $minutes } دقيقة
+    }.
+    .terse = وقت إضافي.
+seconds-left = الوقت المتبقي للجواب: { $seconds ->
+        [zero] لا ثوانٍ
+        [one] ثانية واحدة
+        [two] ثانيتان
+        [few] { $seconds } ثوانٍ
+        [many] { $seconds } ثانية
+       *[other] { $seconds } ثانية
+    }.
+    .terse = بقي { $seconds } ث.
+minutes-left = الوقت المتبقي للجواب: { $minutes ->
+        [zero] لا دقائق
+        [one] دقيقة واحدة
+        [two] دقيقتان
+        [few] { $minutes } دقائق
+        [many] { $minutes } دقيقة
+       *[other] { $minutes } دقيقة
+    }.
+    .terse = بقي { $minutes } د.
+
 ## Questions
 
 clarification = { $question } { $choices }

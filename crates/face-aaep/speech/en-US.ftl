@@ -162,6 +162,29 @@ approval-timed-out-rejected = There was no answer in time. The action is not car
 approval-timed-out-approved = There was no answer in time. The action is carried out, as announced.
     .terse = No answer, carried out.
 
+## The time to answer
+
+extended-seconds = { $by } asked for more time: { $seconds ->
+        [one] one more second
+       *[other] { $seconds } more seconds
+    } to answer.
+    .terse = More time.
+extended-minutes = { $by } asked for more time: { $minutes ->
+        [one] one more minute
+       *[other] { $minutes } more minutes
+    } to answer.
+    .terse = More time.
+seconds-left = { $seconds ->
+        [one] One second is
+       *[other] { $seconds } seconds are
+    } left to answer.
+    .terse = { $seconds } s left.
+minutes-left = { $minutes ->
+        [one] One minute is
+       *[other] { $minutes } minutes are
+    } left to answer.
+    .terse = { $minutes } min left.
+
 ## Questions
 
 clarification = { $question } { $choices }

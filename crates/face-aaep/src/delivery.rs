@@ -10,10 +10,11 @@ use bytes::Bytes;
 use recount_aaep::Event;
 use recount_aaep::negotiate::Terms;
 use recount_aaep::shaping::{Counts, Shaper};
-use recount_aaep::wire::{EventId, SubscriptionId};
+use recount_aaep::wire::EventId;
 
 use crate::limits;
 use crate::project::Place;
+use crate::reply_state::ReplyState;
 use crate::resume::{Ledger, Mark, Noted, Resume};
 use crate::view::View;
 
@@ -21,6 +22,8 @@ use crate::view::View;
 pub(crate) struct Delivery {
     shaper: Shaper,
     view: View,
+    /// Gives prompts the tokens of this subscription.
+    replies: Arc<ReplyState>,
     places: Places,
     /// Left out of what is pushed.
     resume: Option<Resume>,
@@ -51,25 +54,20 @@ pub(crate) struct OutgoingFrame {
 
 impl Delivery {
     /// For one run, from its beginning or after a mark.
-    pub(crate) fn of_run(
-        terms: Terms,
-        subscription: &SubscriptionId,
-        view: View,
-        after: Option<Mark>,
-    ) -> Self {
+    pub(crate) fn of_run(terms: Terms, replies: Arc<ReplyState>, view: View, after: Option<Mark>) -> Self {
         let places = Places::Run(Box::default());
         let resume = after.map(Resume::at);
-        Delivery { resume, ..Delivery::new(terms, subscription, view, places) }
+        Delivery { resume, ..Delivery::new(terms, replies, view, places) }
     }
 
     /// For all runs, from now on.
-    pub(crate) fn of_all(terms: Terms, subscription: &SubscriptionId, view: View) -> Self {
-        Delivery::new(terms, subscription, view, Places::Frames(SentFrames::default()))
+    pub(crate) fn of_all(terms: Terms, replies: Arc<ReplyState>, view: View) -> Self {
+        Delivery::new(terms, replies, view, Places::Frames(SentFrames::default()))
     }
 
-    fn new(terms: Terms, subscription: &SubscriptionId, view: View, places: Places) -> Self {
-        let shaper = Shaper::new(terms, subscription).with_lead_in(is_lead_in);
-        Delivery { shaper, view, places, resume: None }
+    fn new(terms: Terms, replies: Arc<ReplyState>, view: View, places: Places) -> Self {
+        let shaper = Shaper::new(terms, replies.subscription()).with_lead_in(is_lead_in);
+        Delivery { shaper, view, replies, places, resume: None }
     }
 
     /// Other terms, for what goes out from now on.
@@ -85,7 +83,8 @@ impl Delivery {
             Some(resume) => seen.and_then(|event| resume.rest(event, place)),
             None => seen,
         };
-        let Some(seen) = seen else { return self.left_out(place) };
+        let Some(mut seen) = seen else { return self.left_out(place) };
+        self.replies.show(&mut seen);
         match &mut self.places {
             Places::Run(ledger) => {
                 let filtered = self.shaper.counts().filtered;
@@ -102,7 +101,8 @@ impl Delivery {
 
     /// Takes where a run stands, for a stream that joins it. Such events do not move the place in the stream.
     pub(crate) fn push_lead_in(&mut self, lead_in: &[Event], now_ms: u64) {
-        for event in lead_in.iter().filter_map(|event| self.view.of(event)) {
+        for mut event in lead_in.iter().filter_map(|event| self.view.of(event)) {
+            self.replies.show(&mut event);
             self.shaper.push(event, now_ms);
         }
     }

@@ -6,11 +6,13 @@
 
 mod delivery;
 mod error;
+mod legacy;
 pub mod limits;
 mod manifest;
 pub mod project;
 mod projections;
 mod replies;
+mod reply_state;
 mod reply_tokens;
 mod request;
 mod resume;
@@ -22,6 +24,8 @@ mod traffic;
 mod view;
 
 pub use error::refusal_response;
+pub use legacy::RoomAgent;
 pub use recount_aaep_host::MANIFEST;
+pub use reply_state::{AttemptLog, Outcome, ReplyAttempt};
 pub use reply_tokens::TokenKey;
 pub use serve::{FaceFigures, FaceState, router};

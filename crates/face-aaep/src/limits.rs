@@ -12,6 +12,10 @@ pub const QUOTED_CHARS_MAX: usize = 400;
 /// says so. The protocol allows 16,384; its events should stay below 64 KiB.
 pub const FIELD_CHARS_MAX: usize = 4_000;
 
+/// Bytes of the texts and the packaged context of a handoff together; a context that would be more is left out. The
+/// protocol asks for events of at most 64 KiB, with everything around these.
+pub const HANDOFF_BYTES_MAX: usize = 62_000;
+
 /// Seconds that a prompt says when the log names no time: the most that the protocol allows.
 pub const PROMPT_SECONDS_MAX: u64 = 86_400;
 
@@ -21,6 +25,9 @@ pub const CHOICES_MAX: usize = 32;
 /// Open prompts and handoffs of a run that are emitted again to a listener that joins: as many as a run may have open. Of
 /// an imported run with more, the later ones are only counted.
 pub const PROMPTS_REPEATED_MAX: usize = 64;
+
+/// Calls of one turn whose questions are prompts already, so that the calls are not projected; of more of them both are.
+pub const ASKING_CALLS_MAX: usize = 256;
 
 /// Milliseconds, by the times of the log, between two reports of progress of a tool that writes output; the output in
 /// between is left out.
@@ -43,6 +50,26 @@ pub const HANDOVER_WAIT: Duration = Duration::from_secs(1);
 
 /// How often it is looked for subscriptions whose time is up.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Prompts that a subscription can reply to, as many as a run may have open; when it is shown one more, it can no longer
+/// reply to the first of them.
+pub const PROMPTS_SHOWN_MAX: usize = 64;
+
+/// Of those, the ones that tell a subscription their time; one more, and the first of them no longer does.
+pub const COUNTDOWNS_MAX: usize = 16;
+
+/// Messages of a subscription that wait to be handled; one more is dropped and counted.
+pub const REPLIES_WAITING_MAX: usize = 16;
+
+/// Attempts without effect of one subscription that are recorded each by itself; later ones are only counted.
+pub const REPLIES_REFUSED_RECORDED_MAX: u64 = 16;
+
+/// How far the time that a reply names may be from the server's; a reply that is further off has no effect. Whether it is
+/// late is decided by the server's time alone.
+pub const REPLY_CLOCK_SKEW_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
+
+/// Prompts with more seconds than this tell at a half and at a tenth of their time how much is left.
+pub const COUNTED_DOWN_SECONDS: u32 = 60;
 
 /// Bytes of a message from a subscriber; a longer one is refused with 413, or its WebSocket is closed.
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
@@ -95,3 +122,16 @@ pub const MARKED_CHARACTERS_MAX: u64 = 1_000_000;
 /// Bytes of frames that went out last on a stream of all runs, so that it can be resumed after one of them; after an
 /// older one the live runs are joined anew.
 pub const SENT_FRAMES_BYTES_MAX: usize = 8 * 1024;
+
+/// Prompts that wait on a stream of a room until the one that is shown is settled; one more is sent as a sentence, and can
+/// be answered elsewhere.
+pub const ROOM_PROMPTS_HELD_MAX: usize = 64;
+
+/// Open prompts that a stream of a room reads at a time to find out whether the one that it shows is settled.
+pub const ROOM_PROMPTS_PAGE: usize = 200;
+
+/// Answers to handshakes that a reader of a room has not read; with one more its stream ends.
+pub const ROOM_MESSAGES_MAX: usize = 16;
+
+/// How long the first input of a room waits for a reader of it; then its run begins all the same.
+pub const ROOM_READER_WAIT: Duration = Duration::from_secs(1);

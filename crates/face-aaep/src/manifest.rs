@@ -51,9 +51,11 @@ pub(crate) fn manifest(subscriptions_max: usize) -> String {
             "replies": "/aaep/v1/replies",
             "websocket": "/aaep/v1/ws",
         },
-        "framing": { "sse": "event: aaep.event", "websocket": "aaep.v1", "stdio": "json-rpc" },
-        "heartbeat_seconds": limits::HEARTBEAT_EVERY.as_secs(),
-        "state_transitions": transitions(),
+        "framing": "sse: event aaep.event; websocket: subprotocol aaep.v1; stdio: JSON-RPC 2.0",
+        "extensions": { "recount": {
+            "heartbeat_seconds": limits::HEARTBEAT_EVERY.as_secs(),
+            "state_transitions": transitions(),
+        } },
         "states": STATES,
         "multi_agent_pattern": "linked_sessions",
     })

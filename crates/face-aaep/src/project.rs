@@ -14,6 +14,7 @@ mod prompts;
 mod saying;
 mod state;
 mod text;
+pub(crate) mod token;
 mod tokens;
 mod tools;
 
@@ -27,6 +28,7 @@ use course::Course;
 pub use id::{Place, run_of, session_id};
 pub(crate) use id::{digits, number};
 pub use join::{JoinReason, JoinSummary, RepeatedPrompt, aged_out, informational};
+pub(crate) use prompts::answers;
 use saying::{Frame, Saying};
 pub use tokens::{Tokens, is_unminted, mint, prompt_of, unminted};
 

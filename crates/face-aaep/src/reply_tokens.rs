@@ -1,7 +1,10 @@
-//! Reply tokens: the same for one prompt on every node and after every restart, and of no use to a caller who was not
-//! shown the prompt. Pure. See [`ReplyTokens::of`].
+//! Reply tokens: keyed hashes, so that only a subscription that was shown a prompt knows one for it, and no other
+//! subscription can use that. Pure.
+//!
+//! A prompt has a first token, the same on every node and after every restart ([`ReplyTokens::of`]). It never leaves the
+//! server: each subscription is sent its own, made from that one ([`ReplyTokens::bound`]).
 
-use recount_aaep::wire::ReplyToken;
+use recount_aaep::wire::{ReplyToken, SubscriptionId};
 use recount_event::{ForeignId, RunId};
 
 /// What reply tokens are derived from. Nodes that share a store share it.
@@ -34,13 +37,25 @@ impl ReplyTokens {
         ReplyTokens { key, surface }
     }
 
-    /// The token of a prompt: 128 bits of a keyed hash.
+    /// The first token of a prompt. Not to be sent.
     pub(crate) fn of(&self, run: RunId, prompt: &ForeignId) -> ReplyToken {
+        self.hash(b"prompt", &[&run.ulid().to_bytes(), prompt.as_str().as_bytes()])
+    }
+
+    /// The token that a subscription is sent for a prompt.
+    pub(crate) fn bound(&self, subscription: &SubscriptionId, first: &ReplyToken) -> ReplyToken {
+        self.hash(b"subscription", &[subscription.as_str().as_bytes(), first.as_str().as_bytes()])
+    }
+
+    /// 128 bits of a keyed hash. Each part is preceded by its length, so that no two lists of parts are alike.
+    fn hash(&self, purpose: &[u8], parts: &[&[u8]]) -> ReplyToken {
         let surface: &[u8] = match self.surface {
             Surface::Versioned => b"v1",
         };
         let mut hash = blake3::Hasher::new_keyed(&self.key.0);
-        hash.update(surface).update(&run.ulid().to_bytes()).update(prompt.as_str().as_bytes());
+        for part in [surface, purpose].iter().chain(parts) {
+            hash.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
         let text = format!("rpl_{}", &hash.finalize().to_hex()[..32]);
         ReplyToken::new(text).unwrap_or_else(|why| unreachable!("letters and digits: {why}"))
     }
@@ -66,5 +81,16 @@ mod tests {
         ] {
             assert_ne!(another, token);
         }
+    }
+
+    #[test]
+    fn each_subscription_has_tokens_of_its_own() {
+        let tokens = ReplyTokens::new(TokenKey::derive(b"a"), Surface::Versioned);
+        let first = tokens
+            .of("run_01HZX3Q0M0000000000000000A".parse().unwrap(), &ForeignId::parse("appr_1").unwrap());
+        let bound = |id: &str| tokens.bound(&SubscriptionId::new(id).unwrap(), &first);
+        assert_eq!(bound("sub_1"), bound("sub_1"));
+        assert_ne!(bound("sub_1"), bound("sub_2"));
+        assert_ne!(bound("sub_1"), first);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use recount_aaep::Event;
 use recount_aaep::negotiate::Terms;
 use recount_aaep::shaping::Counts;
@@ -41,6 +42,11 @@ impl Sending {
     /// Takes where a run stands, for a stream that joins it.
     pub(crate) fn take_lead_in(&mut self, lead_in: &[Event]) {
         self.delivery.push_lead_in(lead_in, self.now_ms());
+    }
+
+    /// Takes an event that is none of the log: it goes out at once, whatever the rate, and does not move the place.
+    pub(crate) fn take_aside(&mut self, event: &Event) {
+        self.out.push_back(OutgoingFrame { id: None, text: Bytes::from(event.to_json()) });
     }
 
     /// Everything up to this place is not sent.

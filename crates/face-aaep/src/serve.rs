@@ -1,11 +1,12 @@
-//! The face in a server: the routes of `/aaep/v1`, for the host of AAEP producers. The only part that waits.
+//! The face in a server: the routes of `/aaep/v1` and of rooms, for the host of AAEP producers. The only part that waits.
 //!
 //! [`router`] is the entry point. Subscriptions are in `subscription`, a stream of one is in `feed`, what is sent by
-//! subscribers in `receive`.
+//! subscribers in `receive`; `rooms` opens streams of the surface in use.
 
 mod feed;
 mod join;
 mod receive;
+mod rooms;
 mod subscribe;
 
 use std::sync::Arc;
@@ -14,13 +15,17 @@ use axum::Router;
 use axum::response::Response;
 use http::request::Parts;
 use recount_aaep::shaping::Counts;
-use recount_aaep_host::{Handshake, Place, Policy, Problem, Producer, Reply, Sockets, Source, response};
+use recount_aaep_host::{
+    Feed, Handshake, InUse, Item, Place, Policy, Problem, Producer, Reply, Sockets, Source, response,
+};
 use recount_engine::{Caller, Engine, Visitor};
 use recount_world::{Kind, World};
 use serde_json::{Value, json};
 
 use self::feed::Stream;
+use crate::legacy::{RoomAgent, RoomFeed, Rooms};
 use crate::projections::Projections;
+use crate::reply_state::{AttemptLog, Unlogged};
 use crate::reply_tokens::{ReplyTokens, Surface, TokenKey};
 use crate::subscription::Subscriptions;
 use crate::traffic::Traffic;
@@ -35,6 +40,11 @@ pub struct FaceState {
     subscriptions: Subscriptions,
     subscriptions_max: usize,
     traffic: Traffic,
+    rooms: Rooms,
+    /// The agent of one room, if there is one.
+    agent: Option<Arc<dyn RoomAgent>>,
+    announces_sessions: bool,
+    attempts: Arc<dyn AttemptLog>,
 }
 
 /// Figures of the face, for metrics.
@@ -71,7 +81,25 @@ impl FaceState {
             subscriptions,
             subscriptions_max,
             traffic: Traffic::default(),
+            attempts: Arc::new(Unlogged),
+            rooms: Rooms::default(),
+            agent: None,
+            announces_sessions: false,
         }
+    }
+
+    /// Records attempts to reply in a trail.
+    pub fn with_attempt_log(self, attempts: Arc<dyn AttemptLog>) -> Self {
+        FaceState { attempts, ..self }
+    }
+
+    /// Gives one room an agent. With `announces_sessions` a message with the id of each session comes before it on
+    /// streams of all rooms, because the public suite takes the first thing that it receives for that id.
+    #[must_use]
+    pub fn with_agent(mut self, agent: Arc<dyn RoomAgent>, announces_sessions: bool) -> Self {
+        self.agent = Some(agent);
+        self.announces_sessions = announces_sessions;
+        self
     }
 
     pub fn figures(&self) -> FaceFigures {
@@ -90,7 +118,7 @@ pub fn router(state: FaceState) -> Router {
 
 fn policy() -> Policy {
     Policy {
-        in_use: None,
+        in_use: Some(InUse { base: "/aaep/legacy/{room}", sessions: true }),
         manifest: true,
         message_bytes_max: limits::MESSAGE_BYTES_MAX,
         write_bytes: limits::WRITE_BYTES,
@@ -114,18 +142,54 @@ struct Requester {
     caller: Caller,
 }
 
+/// A caller, and the room that it came to.
+#[derive(Clone)]
+struct Visit {
+    requester: Requester,
+    room: Option<Arc<str>>,
+}
+
+/// A stream of a subscription or of a room.
+enum AnyStream {
+    Versioned(Box<Stream>),
+    Room(Box<RoomFeed<Stream>>),
+}
+
+impl Feed for AnyStream {
+    async fn next(&mut self) -> Item {
+        match self {
+            AnyStream::Versioned(stream) => stream.next().await,
+            AnyStream::Room(feed) => feed.next().await,
+        }
+    }
+
+    fn ready(&mut self) -> Option<Item> {
+        match self {
+            AnyStream::Versioned(stream) => stream.ready(),
+            AnyStream::Room(feed) => feed.ready(),
+        }
+    }
+}
+
+/// The name of the room in a path.
+fn room_of(path: &str) -> Option<Arc<str>> {
+    let (name, _) = path.strip_prefix("/aaep/legacy/")?.split_once('/')?;
+    Some(name.into())
+}
+
 impl Producer for Served {
-    type Caller = Requester;
-    type Feed = Stream;
+    type Caller = Visit;
+    type Feed = AnyStream;
 
     fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    fn admit(&self, request: &Parts) -> Result<Requester, Box<Response>> {
+    fn admit(&self, request: &Parts) -> Result<Visit, Box<Response>> {
         match request.extensions.get::<Visitor>() {
             Some(Visitor { engine, caller }) => {
-                Ok(Requester { engine: engine.clone(), caller: caller.clone() })
+                let requester = Requester { engine: engine.clone(), caller: caller.clone() };
+                Ok(Visit { requester, room: room_of(request.uri.path()) })
             }
             None => {
                 let detail = "no token was sent; send authorization: Bearer and a token";
@@ -136,39 +200,63 @@ impl Producer for Served {
         }
     }
 
-    async fn subscribe(&self, requester: &Requester, request: &str, on_socket: bool) -> Handshake {
-        subscribe::answer(&self.state, requester, request, on_socket).await
+    async fn subscribe(&self, visit: &Visit, request: &str, on_socket: bool) -> Handshake {
+        subscribe::answer(&self.state, &visit.requester, request, on_socket).await
     }
 
     async fn open(
         &self,
-        requester: &Requester,
+        Visit { requester, room }: &Visit,
         place: Place<'_>,
         last_event_id: Option<&str>,
-    ) -> Result<Stream, Problem> {
+    ) -> Result<AnyStream, Problem> {
         let id = match place {
             Place::Subscription(id) | Place::Socket(Some(id)) => id,
             Place::Socket(None) => return Err(Problem::SubscriptionMissing),
-            Place::Room | Place::RoomSocket => return Err(Problem::NotFound),
+            Place::Room | Place::RoomSocket => {
+                let name = room.as_ref().ok_or(Problem::NotFound)?;
+                let feed = rooms::open(&self.state, requester, name).await?;
+                return Ok(AnyStream::Room(Box::new(feed)));
+            }
         };
         let found = self.state.subscriptions.find(id, &requester.engine, &requester.caller);
         let subscription = found.ok_or(Problem::SubscriptionUnknown)?;
-        Stream::open(&self.state, subscription, requester.caller.clone(), last_event_id).await
+        let stream = Stream::open(&self.state, subscription, requester.caller.clone(), last_event_id).await?;
+        Ok(AnyStream::Versioned(Box::new(stream)))
     }
 
-    async fn knows(&self, requester: &Requester, subscription: &str) -> bool {
+    async fn knows(&self, Visit { requester, .. }: &Visit, subscription: &str) -> bool {
         self.state.subscriptions.find(subscription, &requester.engine, &requester.caller).is_some()
     }
 
-    async fn receive(&self, requester: &Requester, source: Source<'_, Stream>, text: &str) -> Reply {
-        receive::receive(&self.state, requester, source, text).await
+    async fn receive(
+        &self,
+        Visit { requester, room }: &Visit,
+        source: Source<'_, AnyStream>,
+        text: &str,
+    ) -> Reply {
+        let state = &self.state;
+        let name = || room.as_ref().ok_or(Problem::NotFound);
+        let (source, on) = match source {
+            Source::Socket(AnyStream::Versioned(stream)) => (Source::Socket(&**stream), None),
+            Source::Socket(AnyStream::Room(feed)) => (Source::Messages, Some(feed.reader().clone())),
+            Source::Messages => (Source::Messages, None),
+            Source::Sessions => (Source::Sessions, None),
+            Source::Replies => (Source::Replies, None),
+        };
+        match (source, name()) {
+            (Source::Messages, Ok(name)) => rooms::receive(state, requester, name, on, text).await,
+            (Source::Sessions, Ok(name)) => rooms::start(state, requester, name, text).await,
+            (Source::Messages | Source::Sessions, Err(problem)) => Reply::Refused(problem),
+            (source, _) => receive::receive(state, requester, source, text),
+        }
     }
 
     fn health(&self) -> Value {
         json!({ "status": "ok" })
     }
 
-    fn manifest(&self, _: &Requester) -> Option<String> {
+    fn manifest(&self, _: &Visit) -> Option<String> {
         Some(manifest::manifest(self.state.subscriptions_max))
     }
 }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::limits;
 use crate::projections::TenantReader;
-use crate::reply_tokens::ReplyTokens;
+use crate::reply_state::ReplyState;
 use crate::request::Wish;
 use crate::sending::Sending;
 use crate::speech::Speech;
@@ -27,8 +27,7 @@ pub(crate) struct Subscription {
     engine: Engine,
     caller: Caller,
     wish: Wish,
-    #[allow(dead_code, reason = "replies compare with them")]
-    tokens: ReplyTokens,
+    replies: Arc<ReplyState>,
     terms: Mutex<Terms>,
     /// Whether it was agreed on a WebSocket and ends with it.
     on_socket: bool,
@@ -53,13 +52,13 @@ pub(crate) struct Control {
 
 impl Subscription {
     pub(crate) fn new(new: NewSubscription, place: Place) -> Self {
-        let NewSubscription { id, engine, caller, wish, tokens, terms, on_socket } = new;
+        let NewSubscription { id, engine, caller, wish, replies, terms, on_socket } = new;
         Subscription {
             id,
             engine,
             caller,
             wish,
-            tokens,
+            replies,
             terms: Mutex::new(terms),
             on_socket,
             control: watch::Sender::new(Control::default()),
@@ -87,10 +86,8 @@ impl Subscription {
         self.wish
     }
 
-    /// What the reply tokens of its prompts are made with.
-    #[allow(dead_code, reason = "replies compare with them")]
-    pub(crate) fn tokens(&self) -> &ReplyTokens {
-        &self.tokens
+    pub(crate) fn replies(&self) -> &Arc<ReplyState> {
+        &self.replies
     }
 
     pub(crate) fn terms(&self) -> Terms {
@@ -175,7 +172,7 @@ pub(crate) struct NewSubscription {
     pub(crate) engine: Engine,
     pub(crate) caller: Caller,
     pub(crate) wish: Wish,
-    pub(crate) tokens: ReplyTokens,
+    pub(crate) replies: Arc<ReplyState>,
     pub(crate) terms: Terms,
     pub(crate) on_socket: bool,
 }

@@ -1,5 +1,5 @@
-//! What a request means: pure, from the protocol's JSON to what is asked of the engine. Everything from outside is
-//! checked here once; what cannot be done by the agent as it is configured is refused here, too.
+//! Accepts requests: pure, from the protocol's JSON to commands for the engine. All input is checked here once; what
+//! the configured agent cannot do is refused here, too.
 
 mod image;
 mod message;
@@ -12,20 +12,20 @@ use recount_event::{Code, Json, SessionId};
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::image::data_url;
-pub(crate) use self::message::{Said, run_title};
+pub(crate) use self::message::{MessageContent, run_title};
 pub(crate) use self::query::{
     Kind, cursor, history_kind, idempotency_key, last_event_id, listing, traceparent, watching,
 };
 pub(crate) use self::seed::call_ids;
 pub(crate) use self::setup::{Change, config, fork, new_title, session};
-pub(crate) use self::turn::{Answer, AnswerSaid, Asked, Turn, no_call, turn};
+pub(crate) use self::turn::{Answer, CallResponse, Turn, TurnInput, no_call, turn};
 use crate::error::Refusal;
 use crate::project::TurnId;
 use crate::wire;
 
 pub(crate) type Accepted<T> = Result<T, Refusal>;
 
-/// What stands in the place of a secret that is not told; sent back it means that nothing changes.
+/// Replaces a secret in responses; if it is sent back, the secret stays unchanged.
 pub(crate) const PLACEHOLDER: &str = "***";
 
 fn malformed(detail: impl Into<String>) -> Refusal {

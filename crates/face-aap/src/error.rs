@@ -1,6 +1,6 @@
-//! Refusals and failures as this face words them: one flat step from code to response.
+//! Maps refusals and failures to responses of this face: one flat match from code to response.
 //!
-//! The protocol knows statuses and no more; what is said beside `error` is ours, and additive.
+//! The protocol defines statuses only; the keys next to `error` are ours, and additive.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ impl IntoResponse for Refusal {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Said<'a> {
+struct ErrorBody<'a> {
     error: &'a str,
     code: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,15 +91,15 @@ fn status(code: Code) -> u16 {
         | Code::OrderRefused
         | Code::ModelUnknown
         | Code::BudgetUnpriced => 400,
-        // What was deleted is not there any more than what never was.
+        // A deleted item is as missing as one that never existed.
         Code::SessionErased | Code::RunErased | Code::RunNotFound => 404,
         Code::TooManyStreams => 429,
         code => code.row().status,
     }
 }
 
-/// A refusal as the clients of this face read it. Whoever refuses on this face's paths before it is reached words
-/// that with this; nothing is masked here.
+/// A refusal in the form of this face. Also for refusals on this face's paths before it is reached; nothing is masked
+/// here.
 pub fn refusal_response(
     code: Code,
     message: &str,
@@ -124,14 +124,14 @@ fn written(
         _ => {}
     }
     let row = code.row();
-    let said = Said {
+    let said = ErrorBody {
         error: message,
         code: row.name,
         request_id,
         turn_id: turn.map(|turn| turn.to_string()),
         retryable: row.retryable,
     };
-    let body = serde_json::to_vec(&said).expect("refusals hold nothing that JSON cannot say");
+    let body = serde_json::to_vec(&said).expect("refusals hold only values that JSON can represent");
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status(code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;

@@ -15,4 +15,4 @@ mod turn_header;
 pub mod wire;
 
 pub use error::refusal_response;
-pub use serve::{Places, router};
+pub use serve::{FaceState, router};

@@ -1,4 +1,4 @@
-//! Every bound of this face, and what happens at it.
+//! Limits of this face, and what happens at each.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ pub const BODY_BYTES_MAX: usize = 16 << 20;
 /// How long a body may take to arrive; then `body_timeout`.
 pub const BODY_WAIT: Duration = Duration::from_secs(30);
 
-/// Bytes of the texts of one message, as JSON; more is refused with `body_too_large`. A message stands twice in its
-/// event, as text and as blocks, and an event holds a mebibyte.
+/// Bytes of the texts of one message, as JSON; more is refused with `body_too_large`. A message is in its event
+/// twice, as text and as blocks, and an event holds a mebibyte.
 pub const MESSAGE_BYTES_MAX: usize = 400 << 10;
 
-/// Bytes of all answers of one request, as JSON, which land in one append; more is refused with `body_too_large`.
+/// Bytes of all answers of one request, as JSON, which are one append; more is refused with `body_too_large`.
 pub const ANSWERS_BYTES_MAX: usize = 4 << 20;
 
 /// Messages of one turn; more are refused with `limit_reached`.
@@ -21,7 +21,7 @@ pub const TURN_MESSAGES_MAX: usize = 256;
 /// Blocks of one message; more are refused with `limit_reached`.
 pub const BLOCKS_MAX: usize = 256;
 
-/// Messages that a session begins with; more are refused with `limit_reached`.
+/// Seed messages of a session; more are refused with `limit_reached`.
 pub const SEED_MESSAGES_MAX: usize = 10_000;
 
 /// Pictures of one message; more are refused with `image_refused`.
@@ -33,13 +33,13 @@ pub const IMAGE_BYTES_MAX: usize = 5 << 20;
 /// Bytes of the address of a picture; a longer one is refused with `image_refused`.
 pub const IMAGE_URL_BYTES_MAX: usize = 2048;
 
-/// Bytes of pictures that one look at a history brings along; of those beyond only their kind is told.
+/// Bytes of pictures in one page of history; further ones are replaced by their kind.
 pub const HISTORY_IMAGE_BYTES_MAX: usize = 32 << 20;
 
-/// Tools that an application brings along; more are refused with `limit_reached`.
+/// Tools of an application; more are refused with `limit_reached`.
 pub const CLIENT_TOOLS_MAX: usize = 128;
 
-/// Bytes of those, as JSON: they stand in the first event of each run; more is refused with `body_too_large`.
+/// Bytes of those, as JSON: they are in the first event of each run; more is refused with `body_too_large`.
 pub const CLIENT_TOOLS_BYTES_MAX: usize = 128 << 10;
 
 /// Characters of the name of a tool; a longer one is refused with `body_malformed`.
@@ -60,7 +60,7 @@ pub const TITLE_CHARS_MAX: usize = 200;
 /// Characters of a first message that become the title of its run; the rest is left out.
 pub const RUN_TITLE_CHARS: usize = 80;
 
-/// Sessions of a page when nothing is said.
+/// Sessions per page by default.
 pub const LIST_LIMIT_DEFAULT: usize = 50;
 
 /// Sessions of a page; more are refused with `parameter_invalid`.
@@ -69,43 +69,42 @@ pub const LIST_LIMIT_MAX: usize = 200;
 /// Sessions looked at to fill one page of a filtered list; the page may then be short, its cursor goes on.
 pub const LIST_LOOKED_AT_MAX: usize = 1_000;
 
-/// Turns that are told at a time, streamed or waited for; the next one is refused with `too_many_streams`.
+/// Concurrent responses with turns, streamed or waited for; the next one is refused with `too_many_streams`.
 pub const STREAMS_MAX: usize = 20_000;
 
-/// Of those, the ones that each tenant has to itself: others cannot take them.
+/// The part of those that is reserved for each tenant.
 pub const STREAMS_OWN_MAX: usize = 64;
 
-/// When to come again after that.
+/// `Retry-After` of that refusal.
 pub const STREAMS_RETRY: Duration = Duration::from_secs(5);
 
-/// How long a stream stays silent; then it says that it lives.
+/// How long a stream may be silent; then it sends a heartbeat.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
-/// Runs of a session, the newest first, in which a call is looked for that is answered late; one before them is as if
-/// it had never been open.
+/// Runs of a session, newest first, that are searched for a call that is answered late; a call in an older one
+/// counts as unknown.
 pub const RUNS_LOOKED_AT_MAX: usize = 50;
 
 /// How often a message is tried again because its session changed in the same moment; then `session_busy`.
 pub const SAY_TRIES: usize = 4;
 
-/// Events read at a time where a turn is looked at without following it.
+/// Events read at a time when a turn is shown without following it.
 pub const PAGE_EVENTS: usize = 500;
 
 /// Characters of an `Idempotency-Key`; more is refused with `header_invalid`.
 pub const IDEMPOTENCY_KEY_MAX: usize = 255;
 
-/// When to come again after a failure that may pass and names no time of its own.
+/// `Retry-After` of a temporary failure without a time of its own.
 pub const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Bytes of the id of a call in what was said before a session; a longer one is refused with `body_malformed`.
+/// Bytes of a call id in seed messages; a longer one is refused with `body_malformed`.
 pub const SEED_CALL_ID_BYTES_MAX: usize = 256;
 
-/// Bytes of one result, as JSON, its pictures included: they stand in the event that tells it; more is refused with
+/// Bytes of one result, as JSON, with its pictures: they are in its event; more is refused with
 /// `image_refused`.
 pub const RESULT_BYTES_MAX: usize = 512 << 10;
 
-/// Events looked at to learn what became of calls that are answered late; those before them are as if they had never
-/// been.
+/// Events that are searched for calls that are answered late; older ones are ignored.
 pub const LATE_EVENTS_MAX: usize = 100_000;
 
 /// Bytes of the path of a folder; a longer one is refused with `workspace_refused`.

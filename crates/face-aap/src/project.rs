@@ -1,9 +1,8 @@
-//! From the events of a run to what the protocol says of one of its segments: pure. Begin with [`Projector`].
+//! Projects the events of one segment of a run to frames of the protocol: pure. Entry point: [`Projector`].
 //!
 //! A segment opens where the run was queued or continued, and closes where it begins to wait or ends; one segment is
-//! one turn of the protocol. Whoever reads it again from its opening is told the same frames under the same ids. It
-//! must never know sockets, stores or requests; pictures that the server keeps are named here and put in by whoever
-//! can read them.
+//! one turn of the protocol. Projecting it again from its opening gives the same frames with the same ids. It
+//! must never know sockets, stores or requests; stored pictures are named here and resolved by the caller.
 
 mod attempt;
 mod frame;
@@ -23,18 +22,18 @@ use recount_run::{ASKING_TOOLS, view};
 use crate::wire::{Awaiting, AwaitingKind, StopReason, TurnError, TurnEvent, Usage};
 
 use attempt::Attempt;
-pub use frame::{Frame, Told};
+pub use frame::{Frame, FramePayload};
 pub use gather::Gathered;
 pub use history::{history_message, line_pictures};
 pub use id::{FrameId, FrameIdError, TurnId, TurnIdError};
-pub use picture::{ImageRef, Pictures, Shown};
+pub use picture::{ImageRef, Pictures, UnresolvedContent};
 
-/// How finely texts are told.
+/// How finely texts are streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Whole blocks.
     Message,
-    /// Pieces, as they came.
+    /// Pieces, as they arrive.
     Delta,
 }
 
@@ -43,13 +42,13 @@ pub fn opens_segment(event: &Event) -> bool {
     matches!(event.payload(), Payload::RunQueued(_) | Payload::RunContinued(_))
 }
 
-/// Tells one segment, event by event.
+/// Projects one segment, event by event.
 #[derive(Debug, Clone)]
 pub struct Projector {
     mode: Mode,
     opening: u64,
     stage: Stage,
-    /// Blocks of which pieces were told, as turn and block.
+    /// Blocks that were sent in pieces, as turn and block.
     told: BTreeSet<(u64, u64)>,
     /// The answer of the turn that is open.
     attempt: Attempt,
@@ -66,7 +65,7 @@ enum Stage {
     /// The opening has not come yet.
     Before,
     Open {
-        /// Whether the run had begun before: then calls may be older than the segment.
+        /// Whether the run was continued: then calls may be older than the segment.
         continued: bool,
     },
     Over,
@@ -75,9 +74,9 @@ enum Stage {
 /// What is known of a call.
 #[derive(Debug, Clone, Copy)]
 struct Call {
-    /// The model asked for it; other calls are no part of the conversation.
+    /// The model requested it; other calls are not part of the conversation.
     proposed: bool,
-    /// The application carries it out, and knows what came of it.
+    /// The application executes it, and knows its result.
     client: bool,
 }
 
@@ -103,13 +102,13 @@ impl Projector {
         self.stage == Stage::Over
     }
 
-    /// What the next event of the run says. Those before the opening and behind the close say nothing.
+    /// The frames of the next event of the run. Events before the opening and after the close have none.
     pub fn event(&mut self, event: &Event) -> Vec<Frame> {
         let said = match self.stage {
             Stage::Before if event.sequence == self.opening => {
                 let continued = matches!(event.payload(), Payload::RunContinued(_));
                 self.stage = Stage::Open { continued };
-                vec![Told::Event(TurnEvent::TurnStart {})]
+                vec![FramePayload::Event(TurnEvent::TurnStart {})]
             }
             Stage::Open { continued } => self.within(event.payload(), continued),
             Stage::Before | Stage::Over => return Vec::new(),
@@ -118,7 +117,7 @@ impl Projector {
         (0..).zip(said).map(frame).collect()
     }
 
-    fn within(&mut self, payload: &Payload, continued: bool) -> Vec<Told> {
+    fn within(&mut self, payload: &Payload, continued: bool) -> Vec<FramePayload> {
         match payload {
             Payload::TurnStarted(_) => self.abandoned(),
             Payload::TurnFailed(failed) if failed.will_retry => self.abandoned(),
@@ -139,7 +138,7 @@ impl Projector {
                 // A call that waited for leave was proposed in a segment before this one.
                 let call = call.or(continued.then_some(Call { proposed: true, client: false }));
                 self.in_order(result(call, &no.tool_call_id, &no.tool_name, || {
-                    Shown::Text(no.message.clone())
+                    UnresolvedContent::Text(no.message.clone())
                 }))
             }
             Payload::ToolCompleted(ended)
@@ -174,7 +173,11 @@ impl Projector {
         }
     }
 
-    fn piece(&mut self, piece: &assistant::TextDelta, word: impl Fn(String) -> TurnEvent) -> Vec<Told> {
+    fn piece(
+        &mut self,
+        piece: &assistant::TextDelta,
+        word: impl Fn(String) -> TurnEvent,
+    ) -> Vec<FramePayload> {
         if self.mode == Mode::Message || piece.delta.is_empty() {
             return Vec::new();
         }
@@ -183,15 +186,23 @@ impl Projector {
     }
 
     /// A block counts when its turn is complete.
-    fn block(&mut self, whole: &assistant::TextComplete, word: impl Fn(String) -> TurnEvent) -> Vec<Told> {
+    fn block(
+        &mut self,
+        whole: &assistant::TextComplete,
+        word: impl Fn(String) -> TurnEvent,
+    ) -> Vec<FramePayload> {
         if !whole.text.is_empty() {
-            self.attempt.hold(vec![Told::Event(word(whole.text.clone()))]);
+            self.attempt.hold(vec![FramePayload::Event(word(whole.text.clone()))]);
         }
         Vec::new()
     }
 
-    /// A block is told when it is complete, unless it was told in pieces.
-    fn whole(&mut self, whole: &assistant::TextComplete, word: impl Fn(String) -> TurnEvent) -> Vec<Told> {
+    /// A block is sent when it is complete, unless it was sent in pieces.
+    fn whole(
+        &mut self,
+        whole: &assistant::TextComplete,
+        word: impl Fn(String) -> TurnEvent,
+    ) -> Vec<FramePayload> {
         let was_told = self.told.remove(&(whole.turn_index, whole.block_index));
         if was_told || whole.text.is_empty() {
             return Vec::new();
@@ -200,7 +211,7 @@ impl Projector {
     }
 
     /// Another answer takes the place of the one so far.
-    fn abandoned(&mut self) -> Vec<Told> {
+    fn abandoned(&mut self) -> Vec<FramePayload> {
         let (told, calls) = self.attempt.abandon();
         for id in calls {
             // What becomes of them is no part of the conversation.
@@ -209,8 +220,8 @@ impl Projector {
         told
     }
 
-    /// What the model says goes first.
-    fn in_order(&mut self, told: Vec<Told>) -> Vec<Told> {
+    /// The model's output goes first.
+    fn in_order(&mut self, told: Vec<FramePayload>) -> Vec<FramePayload> {
         if told.is_empty() || !self.attempt.holds_results() {
             return told;
         }
@@ -218,12 +229,12 @@ impl Projector {
         Vec::new()
     }
 
-    fn proposed(&mut self, call: &assistant::ToolCallProposed) -> Vec<Told> {
+    fn proposed(&mut self, call: &assistant::ToolCallProposed) -> Vec<FramePayload> {
         self.calls.insert(call.tool_call_id.clone(), Call { proposed: true, client: false });
         if asks(&call.tool_name) {
             return Vec::new();
         }
-        let told = Told::Event(TurnEvent::ToolCall {
+        let told = FramePayload::Event(TurnEvent::ToolCall {
             tool_call_id: call.tool_call_id.to_string(),
             name: call.tool_name.clone(),
             input: input_object(&call.input),
@@ -232,20 +243,20 @@ impl Projector {
         Vec::new()
     }
 
-    fn invoked(&mut self, invoked: &Invoked) -> Vec<Told> {
-        // One that was allowed is invoked in the segment that the answer opened; its turn says that it was proposed.
+    fn invoked(&mut self, invoked: &Invoked) -> Vec<FramePayload> {
+        // A call that was allowed is invoked in the segment that the answer opened; its turn shows that it was proposed.
         let proposed = invoked.turn_index.is_some();
         let call = self.calls.entry(invoked.tool_call_id.clone());
         let call = call.or_insert(Call { proposed, client: false });
         call.client = invoked.executor == Some(Executor::Client);
-        // A call that is carried out cannot be taken back, nor what the model said before it.
+        // An executed call cannot be taken back, nor what the model wrote before it.
         match self.attempt.holds_call(&invoked.tool_call_id) {
             true => self.attempt.release(),
             false => Vec::new(),
         }
     }
 
-    fn completed(&mut self, completed: &turn::Completed) -> Vec<Told> {
+    fn completed(&mut self, completed: &turn::Completed) -> Vec<FramePayload> {
         self.last_stop = Some(completed.stop_reason);
         self.usage.add(Usage {
             input_tokens: completed.input_tokens.unwrap_or(0),
@@ -256,7 +267,7 @@ impl Projector {
         self.attempt.release()
     }
 
-    fn waits(&mut self, waits_for: &[WaitsFor]) -> Vec<Told> {
+    fn waits(&mut self, waits_for: &[WaitsFor]) -> Vec<FramePayload> {
         let mut said = self.attempt.release();
         let is_call = |one: &WaitsFor| matches!(one.kind, WaitKind::Approval | WaitKind::ClientTool);
         if waits_for.iter().any(is_call) {
@@ -270,7 +281,9 @@ impl Projector {
                 WaitKind::Handoff => self.parting(&one.id),
                 WaitKind::Approval | WaitKind::ClientTool => continue,
             };
-            said.extend(text.filter(|text| !text.is_empty()).map(|text| Told::Event(self.text(text))));
+            said.extend(
+                text.filter(|text| !text.is_empty()).map(|text| FramePayload::Event(self.text(text))),
+            );
             awaiting = awaiting.or(Some(what));
         }
         said.push(self.stop(StopReason::EndTurn, None, awaiting));
@@ -302,7 +315,7 @@ impl Projector {
         }
     }
 
-    fn finished(&mut self) -> Vec<Told> {
+    fn finished(&mut self) -> Vec<FramePayload> {
         let (reason, error) = match self.last_stop {
             None | Some(turn::StopReason::EndTurn | turn::StopReason::ToolUse) => (StopReason::EndTurn, None),
             Some(turn::StopReason::MaxTokens) => (StopReason::MaxTokens, None),
@@ -321,16 +334,26 @@ impl Projector {
         told
     }
 
-    fn failed(&mut self, error: TurnError) -> Vec<Told> {
+    fn failed(&mut self, error: TurnError) -> Vec<FramePayload> {
         let mut told = self.attempt.abort();
         told.push(self.stop(StopReason::Error, Some(error), None));
         told
     }
 
-    fn stop(&mut self, reason: StopReason, error: Option<TurnError>, awaiting: Option<Awaiting>) -> Told {
+    fn stop(
+        &mut self,
+        reason: StopReason,
+        error: Option<TurnError>,
+        awaiting: Option<Awaiting>,
+    ) -> FramePayload {
         self.stage = Stage::Over;
         let awaiting = awaiting.map(Box::new);
-        Told::Event(TurnEvent::TurnStop { stop_reason: reason, usage: Some(self.usage), error, awaiting })
+        FramePayload::Event(TurnEvent::TurnStop {
+            stop_reason: reason,
+            usage: Some(self.usage),
+            error,
+            awaiting,
+        })
     }
 }
 
@@ -350,35 +373,35 @@ fn thinking_block(thinking: String) -> TurnEvent {
     TurnEvent::Thinking { thinking, status: None }
 }
 
-/// Whether a tool asks people something: then what it asks is told as text.
+/// Whether a tool asks people something: its question is then sent as text.
 fn asks(tool_name: &str) -> bool {
     ASKING_TOOLS.contains(&tool_name)
 }
 
-/// How a call ended, where the application is to be told.
+/// The result of a call, if the application should see it.
 fn result(
     call: Option<Call>,
     tool_call_id: &ForeignId,
     tool_name: &str,
-    content: impl FnOnce() -> Shown,
-) -> Vec<Told> {
+    content: impl FnOnce() -> UnresolvedContent,
+) -> Vec<FramePayload> {
     match call {
         Some(Call { proposed: true, client: false }) if !asks(tool_name) => {
-            vec![Told::ToolResult { tool_call_id: tool_call_id.to_string(), content: content() }]
+            vec![FramePayload::ToolResult { tool_call_id: tool_call_id.to_string(), content: content() }]
         }
         _ => Vec::new(),
     }
 }
 
-/// What the model was told, or the words that stand in its place.
-fn outcome(ended: &Ended) -> Shown {
+/// The output as the model saw it, or the text in its place.
+fn outcome(ended: &Ended) -> UnresolvedContent {
     shown(&view::Output::of(ended))
 }
 
-fn shown(output: &view::Output) -> Shown {
+fn shown(output: &view::Output) -> UnresolvedContent {
     match output {
-        view::Output::Json(output) => Shown::of(output),
-        view::Output::Text(words) => Shown::Text(words.clone()),
+        view::Output::Json(output) => UnresolvedContent::of(output),
+        view::Output::Text(words) => UnresolvedContent::Text(words.clone()),
     }
 }
 

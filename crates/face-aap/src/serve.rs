@@ -1,22 +1,22 @@
-//! The routes of this face: the only part that waits. Each handler accepts, asks the engine, projects.
+//! The routes of this face: the only async part. Each handler accepts, calls the engine, projects.
 //!
-//! Handlers stand in one file a subject; [`router`] names them all.
+//! Handlers are in one file per subject; [`router`] lists them all.
 
 mod answers;
-mod beginning;
 mod caller;
 mod events;
 mod history;
 mod http;
+mod idempotency;
 mod late;
 mod latest;
 mod meta;
-mod once;
 mod originals;
 mod pictures;
 mod say;
 mod sessions;
 mod stream;
+mod turn_setup;
 mod turns;
 
 use std::sync::Arc;
@@ -37,36 +37,36 @@ use crate::limits;
 
 /// What the handlers of all callers share, so that no tenant can take all of it. Cheap to clone.
 #[derive(Clone)]
-pub struct Places {
+pub struct FaceState {
     profiles: Arc<Profiles>,
-    /// `GET /meta`, which is the same for everybody.
+    /// The body of `GET /meta`, the same for all clients.
     meta: Bytes,
     streams: Shares<EngineInstance>,
     streams_max: usize,
 }
 
-impl Places {
-    /// With the agents that applications may work with, and a bound on the turns that are told to one tenant at a time;
+impl FaceState {
+    /// With the agents for applications, and a limit of concurrent turn responses per tenant;
     /// [`limits::STREAMS_MAX`] is the usual one.
     pub fn new(profiles: Arc<Profiles>, streams_max: usize) -> Self {
         let meta = meta::written(&profiles);
         let streams = Shares::new(ShareLimits::for_each(streams_max, limits::STREAMS_OWN_MAX));
-        Places { profiles, meta, streams, streams_max }
+        FaceState { profiles, meta, streams, streams_max }
     }
 
-    /// How often there was no place for a turn to be told.
+    /// How many turn responses were refused at the limit.
     pub fn streams_refused(&self) -> u64 {
         self.streams.refused()
     }
 }
 
 /// A place of a tenant among those.
-pub(crate) type Place = Share<EngineInstance>;
+pub(crate) type StreamPermit = Share<EngineInstance>;
 
-/// All routes, relative to wherever this is nested. To be served behind something that gives each request a
-/// [`RequestId`] and says with a [`Visitor`] who asks; `/meta` does without one.
-pub fn router(places: Places) -> Router {
-    let routes: [(&str, MethodRouter<Places>); 9] = [
+/// All routes, relative to the path where this is nested. Must be served after a layer that gives each request a
+/// [`RequestId`] and a [`Visitor`]; `/meta` needs no visitor.
+pub fn router(places: FaceState) -> Router {
+    let routes: [(&str, MethodRouter<FaceState>); 9] = [
         ("/meta", get(meta::get_meta)),
         ("/sessions", get(sessions::list_sessions).post(sessions::create_session)),
         (
@@ -92,7 +92,7 @@ pub fn router(places: Places) -> Router {
         .layer(middleware::from_fn(worded))
 }
 
-/// Words refusals, now that the request's id is known. None of them says a secret, though many say what was sent.
+/// Adds the request's id to refusals. None of them contains a secret, though many repeat input.
 async fn worded(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().cloned();
     let redactor =
@@ -103,7 +103,7 @@ async fn worded(request: Request, next: Next) -> Response {
             Some(redactor) => refusal.masked(&redactor),
             None => refusal,
         };
-        // What was said about the refusal on its way out stays.
+        // Headers that were added to the refusal stay.
         let said = std::mem::take(response.headers_mut());
         response = refusal.response(id.as_ref().map(|RequestId(id)| &**id));
         response.headers_mut().extend(said);
@@ -111,13 +111,13 @@ async fn worded(request: Request, next: Next) -> Response {
     response
 }
 
-/// For every path that is not there.
+/// For every unknown path.
 async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}")).into_response()
 }
 
-/// For every path that is there for other methods.
+/// For a known path with an unsupported method.
 async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::MethodNotAllowed, format!("{method} is not for {path:?}")).into_response()

@@ -1,4 +1,4 @@
-//! The header `aap-turn-id`, which names the turn that a response is about. See [`name`].
+//! The header `aap-turn-id`, which names the turn of a response. See [`name`].
 
 use axum::response::Response;
 use http::{HeaderName, HeaderValue};

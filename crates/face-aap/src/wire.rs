@@ -1,7 +1,7 @@
-//! The protocol's types, as it words them, in both directions. Begin with [`read`].
+//! The protocol's types, in its own words, in both directions. Entry point: [`read`].
 //!
-//! What a client sends may hold keys that this release does not know: they are passed over. What it does know must be
-//! of the right type; the refusal names the place. It must never know of runs or events.
+//! Unknown keys in requests are ignored. Known ones must have the right type; the refusal names the place. It must never
+//! know of runs or events.
 
 mod event;
 mod message;
@@ -46,7 +46,7 @@ pub struct Unreadable {
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
     let whole = |reason: String| Unreadable { path: WHOLE.into(), reason };
     let text = std::str::from_utf8(body).map_err(|why| whole(format!("not UTF-8: {why}")))?;
-    let text = door::compact(text).map_err(|why| whole(format!("not JSON that can be taken: {why}")))?;
+    let text = door::compact(text).map_err(|why| whole(format!("invalid JSON: {why}")))?;
     // An array would be read as an object's fields in their order.
     if !text.starts_with('{') {
         return Err(whole("an object is expected".into()));

@@ -5,8 +5,6 @@
 
 #[path = "turns/checker.rs"]
 mod checker;
-#[path = "turns/dice.rs"]
-mod dice;
 #[path = "turns/properties.rs"]
 mod properties;
 #[path = "turns/reader.rs"]

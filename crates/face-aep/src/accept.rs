@@ -1,4 +1,4 @@
-//! What a request means: pure, from wire types to commands. Everything from outside is checked here once.
+//! Accepts requests: pure, from wire types to commands. All input is checked here once.
 
 mod artifacts;
 mod order;
@@ -27,7 +27,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use self::artifacts::{Range, artifact_id, at_most, no_artifact, range, short, word};
 use self::order::no_order;
-pub(crate) use self::order::{Wanted, bounded, number as amount, order};
+pub(crate) use self::order::{RunOptions, bounded, number as amount, order};
 pub(crate) use self::template::template;
 use self::template::{Picked, picked};
 use crate::error::Refusal;
@@ -77,7 +77,7 @@ pub(crate) fn asked<Name>(route: &Route<Name>, raw: Option<&str>) -> Accepted<()
         let said = match () {
             () if !route.knows(&name) => unknown(route, &name),
             () if seen.iter().any(|seen| *seen == name) => {
-                format!("{:?} comes twice; send it once", shortened(&name))
+                format!("{:?} is repeated; send it once", shortened(&name))
             }
             () => {
                 seen.push(name.into_owned());
@@ -89,7 +89,7 @@ pub(crate) fn asked<Name>(route: &Route<Name>, raw: Option<&str>) -> Accepted<()
     Ok(())
 }
 
-/// Says that there is no such parameter, and which one was meant, or which there are.
+/// The message about an unknown parameter, with the nearest known one, or all known ones.
 fn unknown<Name>(route: &Route<Name>, name: &str) -> String {
     let known: Vec<&str> = route.query.iter().map(|parameter| parameter.name).collect();
     let advice = match (spelling::nearest(name, known.iter().copied()), known.as_slice()) {
@@ -97,10 +97,10 @@ fn unknown<Name>(route: &Route<Name>, name: &str) -> String {
         (None, []) => "it takes none".to_owned(),
         (None, known) => format!("it takes {}", known.join(", ")),
     };
-    format!("this path knows no parameter {:?}; {advice}", shortened(name))
+    format!("this path has no parameter {:?}; {advice}", shortened(name))
 }
 
-/// How many things a page may bring.
+/// The number of items per page.
 pub(crate) fn limit(query: Option<&str>, default: usize, max: usize) -> Accepted<usize> {
     match query {
         None => Ok(default),
@@ -120,14 +120,14 @@ pub(crate) fn list_cursor(query: Option<&str>, prefix: Option<&str>) -> Accepted
     if ForeignId::parse(text).is_err() {
         return Err(Refusal::new(
             Code::CursorMalformed,
-            format!("after is {:?}; send the next of the page before", shortened(text)),
+            format!("after is {:?}; send the `next` of the previous page", shortened(text)),
         ));
     }
     match prefix {
         Some(prefix) if !text.starts_with(prefix) => Err(Refusal::new(
             Code::CursorForeign,
             format!(
-                "after is {:?}, which is no id of this list; send the next of its page before",
+                "after is {:?}, which is not an id of this list; send the `next` of its previous page",
                 shortened(text)
             ),
         )),
@@ -155,8 +155,8 @@ pub(crate) fn request_id(value: Option<&HeaderValue>) -> Option<&str> {
     ((1..=limits::REQUEST_ID_MAX).contains(&text.len()) && text.bytes().all(plain)).then_some(text)
 }
 
-/// Where a request belongs in a trace of others, where the header says so as the standard has it. One that does
-/// not is passed over, as the standard demands.
+/// The trace context of a request, if the header is valid by the standard. An invalid
+/// one is ignored, as the standard demands.
 pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
     let text = value?.to_str().ok()?;
     let parts: Vec<&str> = text.split('-').collect();
@@ -209,7 +209,7 @@ fn words<'a>(name: &str, text: Option<&'a str>) -> Accepted<Vec<&'a str>> {
         let most = query::WORDS_MAX;
         return Err(Refusal::new(
             Code::ParameterInvalid,
-            format!("{name} is {:?}; send 1 to {most} words with commas between them", shortened(text)),
+            format!("{name} is {:?}; send 1 to {most} words separated by commas", shortened(text)),
         ));
     }
     Ok(words)
@@ -251,7 +251,7 @@ fn type_pattern(word: &str) -> Accepted<TypePattern> {
         Refusal::new(
             Code::ParameterInvalid,
             format!(
-                "type is {:?}; send names of types such as tool.completed, or tool.* for all below",
+                "type is {:?}; send names of types such as tool.completed, or tool.* for all of a family",
                 shortened(word)
             ),
         )
@@ -333,12 +333,12 @@ pub(crate) fn session_id(text: &str) -> Accepted<SessionId> {
     })
 }
 
-/// The name of something that people are asked. What no producer could have chosen is not there.
+/// The id of a prompt. An id that no producer could have chosen does not exist.
 pub(crate) fn prompt_id(kind: PromptKind, text: &str) -> Accepted<ForeignId> {
     ForeignId::parse(text).map_err(|_| no_prompt(kind, shortened(text)))
 }
 
-/// Nobody was asked under this name.
+/// No prompt with this id.
 pub(crate) fn no_prompt(kind: PromptKind, id: &str) -> Refusal {
     let code = match kind {
         PromptKind::Approval => Code::ApprovalNotFound,
@@ -368,7 +368,7 @@ pub(crate) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Accepted<T> {
         .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))
 }
 
-/// The same, where no body at all stands for an empty object.
+/// The same, with an empty object for an empty body.
 pub(crate) fn body_or_default<T: DeserializeOwned + Default>(bytes: &[u8]) -> Accepted<T> {
     if bytes.is_empty() { Ok(T::default()) } else { body(bytes) }
 }
@@ -393,19 +393,23 @@ pub(crate) fn kind(text: &str) -> Accepted<RunKind> {
     })
 }
 
-/// A run that somebody asks for, what it is to do, and the run it is to go on from.
-pub(crate) struct Asked {
+/// A requested run, its configuration, and the run it continues.
+pub(crate) struct RunRequest {
     pub(crate) new: NewRun,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: RunOptions,
     pub(crate) resume: Option<(RunId, Option<u64>)>,
 }
 
-pub(crate) fn new_run(mut request: CreateRun, task_of_path: Option<TaskId>, by: &str) -> Accepted<Asked> {
+pub(crate) fn new_run(
+    mut request: CreateRun,
+    task_of_path: Option<TaskId>,
+    by: &str,
+) -> Accepted<RunRequest> {
     let kind = kind(&request.kind)?;
-    let asked = request::Order {
+    let asked = request::RunConfig {
         resume: request.resume.take(),
         from_sequence: request.from_sequence,
-        ..request.take_order()
+        ..request.take_run_config()
     };
     let mut queued = Queued::new(kind);
     queued.title = text("title", request.title)?;
@@ -417,19 +421,19 @@ pub(crate) fn new_run(mut request: CreateRun, task_of_path: Option<TaskId>, by: 
         (Some(path), Some(body)) if path != body => {
             return Err(Refusal::new(
                 Code::BodyMalformed,
-                format!("task_id is {body}, but the path says {path}; leave task_id out"),
+                format!("task_id is {body}, but the path has {path}; leave task_id out"),
             ));
         }
         (path, body) => path.or(body),
     };
     let session = request.session_id.as_deref().map(session_id).transpose()?;
     let resume = asked.resume.as_deref().map(run_id).transpose()?.map(|run| (run, asked.from_sequence));
-    let wanted = Wanted { agent: picked, ..order(kind, &queued, asked)? };
-    Ok(Asked { new: NewRun { queued, task, session, resumed_from: None }, wanted, resume })
+    let wanted = RunOptions { agent: picked, ..order(kind, &queued, asked)? };
+    Ok(RunRequest { new: NewRun { queued, task, session, resumed_from: None }, wanted, resume })
 }
 
-/// Who acts: a program outside, which is noted as it is named, or an agent of ours, whose choices are still to be held
-/// against what it is.
+/// The agent of a run: an external program, recorded as named, or a configured agent, whose choices are
+/// still to be checked against its configuration.
 fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accepted<Option<Picked>> {
     let Some(named) = named else { return Ok(None) };
     match kind {
@@ -440,13 +444,14 @@ fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accept
             Ok(None)
         }
         RunKind::External => {
-            let detail = "agent.tools and agent.options go with runs of kind agent_loop; leave them out";
+            let detail =
+                "agent.tools and agent.options are allowed only for runs of kind agent_loop; leave them out";
             Err(Refusal::new(Code::OrderRefused, detail))
         }
         kind => {
             let kind = kind.as_str();
             let detail = format!(
-                "agent goes with runs of kind agent_loop and external, and this one is of kind {kind}; leave it out"
+                "agent is allowed only for runs of kind agent_loop and external, and this one is of kind {kind}; leave it out"
             );
             Err(Refusal::new(Code::OrderRefused, detail))
         }
@@ -454,18 +459,18 @@ fn agent(kind: RunKind, queued: &mut Queued, named: Option<AgentName>) -> Accept
 }
 
 /// The first run of a task that is to be, when there is to be one.
-pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<Asked>> {
-    let asked = request.take_order();
+pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<RunRequest>> {
+    let asked = request.take_run_config();
     let Some(word) = request.kind.as_deref() else {
         no_order(&asked)?;
         if request.agent.is_some() {
-            let detail = "agent is for a run, and kind is missing; send the kind of the first run";
+            let detail = "agent needs kind; send the kind of the first run";
             return Err(Refusal::new(Code::OrderRefused, detail));
         }
         return match request.request_text {
             Some(_) => Err(Refusal::new(
                 Code::OrderRefused,
-                "request_text is for a run, and kind is missing; send the kind of the first run",
+                "request_text needs kind; send the kind of the first run",
             )),
             None => Ok(None),
         };
@@ -476,25 +481,25 @@ pub(crate) fn first_run(mut request: CreateTask, by: &str) -> Accepted<Option<As
     queued.request_text = text("request_text", request.request_text)?;
     queued.requested_by = Some(by.to_owned());
     let picked = agent(kind, &mut queued, request.agent)?;
-    let wanted = Wanted { agent: picked, ..order(kind, &queued, asked)? };
+    let wanted = RunOptions { agent: picked, ..order(kind, &queued, asked)? };
     let new = NewRun { queued, task: None, session: None, resumed_from: None };
-    Ok(Some(Asked { new, wanted, resume: None }))
+    Ok(Some(RunRequest { new, wanted, resume: None }))
 }
 
 /// A message in a session as the run that answers it.
-pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) -> Accepted<Asked> {
+pub(crate) fn message(mut request: SendMessage, session: SessionId, by: &str) -> Accepted<RunRequest> {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = text("text", Some(std::mem::take(&mut request.text)))?;
     if queued.request_text.as_ref().is_none_or(|text| text.trim().is_empty()) {
-        return Err(Refusal::new(Code::OrderRefused, "text is empty; say something"));
+        return Err(Refusal::new(Code::OrderRefused, "text is empty; send at least one character"));
     }
     queued.requested_by = Some(by.to_owned());
-    let wanted = order(RunKind::AgentLoop, &queued, request.into_order())?;
+    let wanted = order(RunKind::AgentLoop, &queued, request.into_run_config())?;
     let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
-    Ok(Asked { new, wanted, resume: None })
+    Ok(RunRequest { new, wanted, resume: None })
 }
 
-/// The place in a conversation up to which somebody has read: a run and an event of it.
+/// A cursor in a conversation: a run and an event of it.
 pub(crate) fn message_cursor(query: Option<&str>) -> Accepted<Option<(RunId, u64)>> {
     let Some(text) = list_cursor(query, Some(RunId::PREFIX))? else { return Ok(None) };
     let place = text.split_once(':').and_then(|(run, sequence)| {
@@ -504,7 +509,7 @@ pub(crate) fn message_cursor(query: Option<&str>) -> Accepted<Option<(RunId, u64
         Some((run.parse::<RunId>().ok()?, number))
     });
     place.map(Some).ok_or_else(|| {
-        let detail = format!("after is {:?}; send the next of the page before", shortened(&text));
+        let detail = format!("after is {:?}; send the `next` of the previous page", shortened(&text));
         Refusal::new(Code::CursorMalformed, detail)
     })
 }
@@ -536,7 +541,7 @@ pub(crate) fn batch(request: AppendEvents) -> Accepted<(Triple, Vec<Draft>)> {
     Ok((triple, drafts.collect::<Accepted<_>>()?))
 }
 
-/// The lines of one run as they were exported. What its events say is not looked at here.
+/// The lines of one exported run. The content of its events is not checked here.
 pub fn export(bytes: &[u8]) -> Accepted<Import> {
     let malformed = |why: String| Refusal::new(Code::BodyMalformed, why);
     let (bytes, end) = without_end(bytes);
@@ -600,7 +605,7 @@ pub(crate) fn policy(request: &Prune) -> Accepted<Policy> {
         number(amount)?;
     }
     if policy.is_off() {
-        let missing = "nothing says how much is kept; send max_age_seconds, max_events or max_bytes";
+        let missing = "no bound is given; send max_age_seconds, max_events or max_bytes";
         return Err(Refusal::new(Code::BodyMalformed, missing));
     }
     Ok(policy)
@@ -728,7 +733,7 @@ mod tests {
             ("/runs", "colour=red", "it takes after, limit, status, kind"),
             ("/runs", "=x", "no parameter"),
             ("/runs", "ticket=x", "no parameter"),
-            ("/runs", "status=running&status=failed", "\"status\" comes twice"),
+            ("/runs", "status=running&status=failed", "\"status\" is repeated"),
             ("/runs/{run}", "limit=1", "it takes none"),
             ("/events", "after_sequence=1", "after_position"),
         ] {

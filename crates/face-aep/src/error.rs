@@ -1,4 +1,4 @@
-//! Refusals and failures as the native face words them: one flat step from code to problem.
+//! Maps refusals and failures to problems of the native face: one flat match from code to problem.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// A refusal as the client reads it. What an operator must hear of is logged here, once.
+/// A refusal as the client sees it. What concerns the operator is logged here, once.
 pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
     match refusal.code {
         Code::Internal => tracing::error!(request_id, detail = refusal.detail, "a belief of ours was false"),
@@ -81,7 +81,7 @@ pub(crate) fn problem(refusal: &Refusal, request_id: &str) -> Problem {
 /// A refusal as a response.
 pub(crate) fn problem_response(refusal: &Refusal, request_id: &str) -> Response {
     let problem = problem(refusal, request_id);
-    let body = serde_json::to_vec(&problem).expect("problems hold nothing that JSON cannot say");
+    let body = serde_json::to_vec(&problem).expect("problems hold only values that JSON can represent");
     let mut response = Response::new(Body::from(body));
     *response.status_mut() =
         StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,4 +1,4 @@
-//! What a reply says: pure, from catalogue rows and stored bytes to the wire.
+//! Projects catalogue rows and stored bytes to replies: pure.
 
 use std::ops::RangeInclusive;
 
@@ -7,18 +7,18 @@ use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{
     AgentOption, AllowanceRow, ApprovalRow, ArtifactRow, Budget, ChangeKind, ChangeState, ClarificationRow,
-    Damage, Digest, HandoffRow, Imported, OptionKind, Profile, RunRow, SessionRow, TaskRow, Told, ToolInfo,
-    WorkspaceChange, WorkspaceChanges,
+    Damage, Digest, FoundArtifact, HandoffRow, Imported, OptionKind, Profile, RunRow, SessionRow, TaskRow,
+    Told, ToolInfo, UploadRow, WorkspaceChange, WorkspaceChanges,
 };
-use recount_event::{Json, RunId, time};
+use recount_event::{ForeignId, Json, RunId, time};
 use recount_run::view::Message;
 
 pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
     reply::Run {
         needs_attention: !row.pending.is_empty(),
-        id: row.id,
-        task_id: row.task_id,
-        session_id: row.session_id,
+        id: row.id.to_string(),
+        task_id: row.task_id.map(|task| task.to_string()),
+        session_id: row.session_id.map(|session| session.to_string()),
         kind: row.kind,
         driver: row.driver,
         status: row.status,
@@ -39,9 +39,9 @@ pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
         budget_micros_usd: row.budget_micros_usd,
         budget_tokens: row.budget_tokens,
         prior_run_id: row.prior_run_id,
-        pending_approvals: row.pending_approvals,
-        pending_clarifications: row.pending_clarifications,
-        pending_handoffs: row.pending_handoffs,
+        pending_approvals: texts(row.pending_approvals),
+        pending_clarifications: texts(row.pending_clarifications),
+        pending_handoffs: texts(row.pending_handoffs),
         pinned,
         first_sequence: row.first_sequence,
     }
@@ -57,26 +57,63 @@ pub(crate) fn task(row: TaskRow, latest: Option<RunRow>, runs: u64) -> reply::Ta
         budget_remaining_micros_usd: budget.micros_usd_left(),
         budget_tokens: budget.tokens,
         budget_remaining_tokens: budget.tokens_left(),
-        id: row.id,
+        id: row.id.to_string(),
         title: row.title,
         status: latest.as_ref().map_or("idle".to_owned(), |run| run.status.clone()),
         needs_attention: latest.as_ref().is_some_and(|run| !run.pending.is_empty()),
         created_at: row.created_at,
-        latest_run_id: latest.map(|run| run.id),
+        latest_run_id: latest.map(|run| run.id.to_string()),
         runs,
     }
 }
 
 /// `diff` where a patch is shown alone and is small.
+pub(crate) fn found_artifact(found: FoundArtifact, diff: Option<String>) -> reply::Artifact {
+    match found {
+        FoundArtifact::OfRun(row) => artifact(*row, diff),
+        FoundArtifact::Upload(upload) => self::upload(upload),
+    }
+}
+
+/// What was sent in and no run has used yet.
+fn upload(row: UploadRow) -> reply::Artifact {
+    reply::Artifact {
+        id: row.id.into(),
+        kind: row.kind,
+        status: "created".into(),
+        summary: None,
+        name: row.name,
+        mime: Some(row.mime),
+        size_bytes: Some(row.size_bytes),
+        hash: Some(row.hash),
+        truncated: false,
+        original_size_bytes: None,
+        target_path: None,
+        base_revision: None,
+        diff: None,
+        stats: None,
+        created_at: row.created_at,
+        applied_at: None,
+        rejected_at: None,
+        reverted_at: None,
+        task_id: None,
+        produced_by_run_id: None,
+        produced_by_tool_call_id: None,
+    }
+}
+
+fn texts(ids: Vec<ForeignId>) -> Vec<String> {
+    ids.into_iter().map(String::from).collect()
+}
+
 pub(crate) fn artifact(row: ArtifactRow, diff: Option<String>) -> reply::Artifact {
     let stats = row.additions.or(row.deletions).or(row.hunks).map(|_| reply::PatchStats {
         additions: row.additions.unwrap_or(0),
         deletions: row.deletions.unwrap_or(0),
         hunks: row.hunks.unwrap_or(0),
     });
-    let made_by_run = Some(row.run_id).filter(|run| !run.is_empty());
     reply::Artifact {
-        id: row.id,
+        id: row.id.to_string(),
         kind: row.kind,
         status: row.status,
         summary: row.summary,
@@ -94,19 +131,19 @@ pub(crate) fn artifact(row: ArtifactRow, diff: Option<String>) -> reply::Artifac
         applied_at: row.applied_at,
         rejected_at: row.rejected_at,
         reverted_at: row.reverted_at,
-        task_id: row.task_id,
-        produced_by_run_id: made_by_run,
-        produced_by_tool_call_id: row.tool_call_id,
+        task_id: row.task_id.map(|task| task.to_string()),
+        produced_by_run_id: Some(row.run_id.to_string()),
+        produced_by_tool_call_id: row.tool_call_id.map(String::from),
     }
 }
 
 pub(crate) fn session(row: SessionRow, latest: Option<RunRow>, runs: u64) -> reply::Session {
     reply::Session {
-        id: row.id,
+        id: row.id.to_string(),
         title: row.title,
         status: latest.as_ref().map_or("idle".to_owned(), |run| run.status.clone()),
         created_at: row.created_at,
-        latest_run_id: latest.map(|run| run.id),
+        latest_run_id: latest.map(|run| run.id.to_string()),
         runs,
     }
 }
@@ -153,10 +190,10 @@ pub(crate) fn message(told: Told) -> reply::Message {
 
 pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
     reply::Approval {
-        id: row.id,
-        run_id: row.run_id,
-        task_id: row.task_id,
-        tool_call_id: row.tool_call_id,
+        id: row.id.to_string(),
+        run_id: row.run_id.to_string(),
+        task_id: row.task_id.map(|task| task.to_string()),
+        tool_call_id: row.tool_call_id.into(),
         kind: row.kind,
         summary: row.summary,
         status: row.status,
@@ -172,26 +209,26 @@ pub(crate) fn approval(row: ApprovalRow) -> reply::Approval {
         preview: row.preview,
         preview_kind: row.preview_kind,
         preview_size_bytes: row.preview_size_bytes,
-        preview_artifact_id: row.preview_artifact_id,
+        preview_artifact_id: row.preview_artifact_id.map(String::from),
         decision: row.decision,
         decided_by: row.decided_by,
         decided_at: row.decided_at,
         comment: row.comment,
         can_be_remembered: row.can_be_remembered,
-        allowance_id: row.allowance_id,
+        allowance_id: row.allowance_id.map(String::from),
         allowance_scope: row.allowance_scope,
     }
 }
 
 pub(crate) fn allowance(row: AllowanceRow) -> reply::Allowance {
     reply::Allowance {
-        id: row.id,
+        id: row.id.to_string(),
         scope: row.scope.as_str().to_owned(),
-        run_id: row.run_id,
-        task_id: row.task_id,
-        session_id: row.session_id,
+        run_id: row.run_id.to_string(),
+        task_id: row.task_id.map(|task| task.to_string()),
+        session_id: row.session_id.map(|session| session.to_string()),
         workspace: row.workspace,
-        approval_id: row.approval_id,
+        approval_id: row.approval_id.into(),
         kind: row.kind,
         summary: row.summary,
         preview: row.preview,
@@ -204,10 +241,10 @@ pub(crate) fn allowance(row: AllowanceRow) -> reply::Allowance {
 
 pub(crate) fn clarification(row: ClarificationRow) -> reply::Clarification {
     reply::Clarification {
-        id: row.id,
-        run_id: row.run_id,
-        task_id: row.task_id,
-        tool_call_id: row.tool_call_id,
+        id: row.id.to_string(),
+        run_id: row.run_id.to_string(),
+        task_id: row.task_id.map(|task| task.to_string()),
+        tool_call_id: row.tool_call_id.map(String::from),
         question: row.question,
         context: row.context,
         accepted_response_kinds: row.accepted_response_kinds,
@@ -224,10 +261,10 @@ pub(crate) fn clarification(row: ClarificationRow) -> reply::Clarification {
 
 pub(crate) fn handoff(row: HandoffRow, packaged_context: Option<Json>) -> reply::Handoff {
     reply::Handoff {
-        id: row.id,
-        run_id: row.run_id,
-        task_id: row.task_id,
-        tool_call_id: row.tool_call_id,
+        id: row.id.to_string(),
+        run_id: row.run_id.to_string(),
+        task_id: row.task_id.map(|task| task.to_string()),
+        tool_call_id: row.tool_call_id.map(String::from),
         reason: row.reason,
         target_kind: row.target_kind,
         target_uri: row.target_uri,
@@ -271,7 +308,7 @@ pub(crate) fn gap(first: u64, last: u64) -> String {
     format!("{{\"first_pruned_sequence\":{first},\"last_pruned_sequence\":{last}}}")
 }
 
-/// Which events are damaged. The run is named only to who may see every run.
+/// Which events are damaged. The run is named only to clients that may read every run.
 pub(crate) fn damaged(damage: &Damage, names_run: bool) -> String {
     let end =
         |range: &Option<RangeInclusive<u64>>| range.as_ref().map(|range| (*range.start(), *range.end()));
@@ -287,7 +324,7 @@ pub(crate) fn damaged(damage: &Damage, names_run: bool) -> String {
     serde_json::to_string(&told).expect("texts and numbers can be said in JSON")
 }
 
-/// A page of envelopes, each exactly as it was stored, and which were asked for and are not given.
+/// A page of envelopes, each exactly as stored, with the gaps in the requested range.
 pub(crate) fn events_page(
     envelopes: &[(u64, Bytes)],
     next: i64,
@@ -308,7 +345,7 @@ pub(crate) fn events_page(
     out.freeze()
 }
 
-/// An agent as those see it who may work with it: nothing of what is secret, hidden or told to its model.
+/// An agent for clients that may use it: without secrets, hidden options and system prompt.
 pub(crate) fn agent(profile: &Profile) -> reply::Agent {
     let tool = |tool: &ToolInfo| reply::AgentTool {
         name: tool.name.clone(),

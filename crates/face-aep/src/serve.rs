@@ -1,6 +1,6 @@
-//! The routes of the native face: the only part that waits. Each handler accepts, asks the engine, projects.
+//! The routes of the native face: the only async part. Each handler accepts, calls the engine, projects.
 //!
-//! Handlers stand in one file a subject; [`handler`] names them all.
+//! Handlers are in one file per subject; [`handler`] lists them all.
 
 mod allowances;
 mod artifacts;
@@ -37,26 +37,27 @@ use recount_world::World;
 
 use crate::accept;
 use crate::error::{Refusal, problem_response};
-use crate::places::Places;
+use crate::face_state::FaceState;
 
 pub use self::http::encoded;
 
-/// What one request works with: the engine of its tenant, and who asks.
+/// The context of one request: the engine of its tenant, and the client.
 struct Face {
     engine: Engine,
     caller: Caller,
-    places: Places,
+    face_state: FaceState,
 }
 
-/// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`. To be served within [`identified`], and behind
-/// something that says with a [`Visitor`] who asks.
-pub fn router(places: Places) -> Router {
-    let routes = mount(ROUTES, handler).with_state(places).method_not_allowed_fallback(method_not_allowed);
+/// All routes of [`ROUTES`], under `/v1` and under `/hecate/v1`. Must be served within [`identified`], and after
+/// a layer that adds a [`Visitor`].
+pub fn router(face_state: FaceState) -> Router {
+    let routes =
+        mount(ROUTES, handler).with_state(face_state).method_not_allowed_fallback(method_not_allowed);
     Router::new().nest("/v1", routes.clone()).nest("/hecate/v1", routes).fallback(not_found)
 }
 
-/// The routes of a table, each behind the checks of its scopes and its query. Another version of the face is another
-/// table with handlers of its own, to be nested beside this one.
+/// The routes of a table, each after the checks of its scopes and its query. Another version of the face is another
+/// table with its own handlers, nested next to this one.
 pub fn mount<Name, S>(
     table: &[Route<Name>],
     handler: impl Fn(Name, MethodFilter) -> MethodRouter<S>,
@@ -89,14 +90,14 @@ where
     routes
 }
 
-/// Gives every request an id and words every refusal: goes around everything that may refuse.
-/// No refusal says a secret, though many say what was sent.
+/// Gives every request an id and encodes every refusal: the outermost layer.
+/// No refusal contains a secret, though many repeat input.
 pub fn identified(router: Router, world: World, redactor: Arc<Redactor>) -> Router {
     router.layer(middleware::from_fn_with_state((world, redactor), identify))
 }
 
-/// One handler a route; the compiler says when one is missing.
-fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
+/// One handler per route; the compiler checks that all are present.
+fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
     match name {
         RouteName::CreateTask => on(filter, tasks::create_task),
         RouteName::ListTasks => on(filter, tasks::list_tasks),
@@ -140,6 +141,9 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
         RouteName::GetHandoff => on(filter, prompts::get_handoff),
         RouteName::AcknowledgeHandoff => on(filter, prompts::acknowledge_handoff),
         RouteName::RejectHandoff => on(filter, prompts::reject_handoff),
+        RouteName::ExtendApproval => on(filter, prompts::extend_approval),
+        RouteName::ExtendClarification => on(filter, prompts::extend_clarification),
+        RouteName::ExtendHandoff => on(filter, prompts::extend_handoff),
         RouteName::UploadArtifact => on(filter, artifacts::upload_artifact),
         RouteName::ListArtifacts => on(filter, artifacts::list_artifacts),
         RouteName::GetArtifact => on(filter, artifacts::get_artifact),
@@ -155,7 +159,7 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<Places> {
     }
 }
 
-/// Stands before each route: lets through whose query holds what the route knows.
+/// A layer on each route: passes requests whose query has only known parameters.
 pub async fn check_query<Name>(State(route): State<Route<Name>>, request: Request, next: Next) -> Response {
     match accept::asked(&route, request.uri().query()) {
         Ok(()) => next.run(request).await,
@@ -163,7 +167,7 @@ pub async fn check_query<Name>(State(route): State<Route<Name>>, request: Reques
     }
 }
 
-/// Gives every request an id that its response carries, and words refusals as problems.
+/// Adds a request id to every response, and encodes refusals as problems.
 async fn identify(
     State((world, redactor)): State<(World, Arc<Redactor>)>,
     mut request: Request,
@@ -179,7 +183,7 @@ async fn identify(
     request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).await;
     if let Some(refusal) = response.extensions_mut().remove::<Refusal>() {
-        // What was said about the refusal on its way out stays.
+        // Headers that were added to the refusal stay.
         let said = std::mem::take(response.headers_mut());
         response = problem_response(&refusal.masked(&redactor), &id);
         response.headers_mut().extend(said);
@@ -199,13 +203,13 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// For every path that is not there.
+/// For every unknown path.
 async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::RouteNotFound, format!("nothing is at {path:?}")).into_response()
 }
 
-/// For every path that is there for other methods.
+/// For a known path with an unsupported method.
 pub async fn method_not_allowed(method: Method, OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();
     Refusal::new(Code::MethodNotAllowed, format!("{method} is not for {path:?}")).into_response()

@@ -1,4 +1,4 @@
-//! Event streams of the native face: frames as they come, a mark when level, a heartbeat when quiet.
+//! Event streams of the native face: frames, a mark when caught up, a heartbeat when idle.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use recount_engine::{Delivery, Framing, Subscription};
 use recount_transport::{Handover, Heartbeat, Piece, limits, sse};
 
 use crate::error::{Refusal, problem};
-use crate::places::Place;
+use crate::face_state::Permit;
 use crate::project::{damaged, gap};
 
 /// `id:` is the cursor and `data:` the envelope exactly as it was stored.
@@ -21,10 +21,10 @@ impl Framing for SseFraming {
     }
 }
 
-/// Tells of events that were pruned or are damaged. Without an `id`, because it is no event.
+/// Reports events that were pruned or are damaged. Without an `id`, because it is not an event.
 const GAP: &str = "gap";
 
-/// Tells how far a feed has come of which a filter hides some. Its `id` is where to go on from.
+/// Reports the progress of a filtered feed. Its `id` is the cursor to resume from.
 const PASSED: &str = "position";
 
 /// What the `caught_up` mark counts in.
@@ -39,7 +39,7 @@ struct Open {
     cursor: Cursor,
     /// Whether a filter hides some of it.
     hides: bool,
-    /// Ends when the stream must, and says why. One wait for all the stream's life.
+    /// Ends when the stream must, with the reason. One future for the whole stream.
     end: End,
     heartbeat: Heartbeat,
     request_id: String,
@@ -48,19 +48,19 @@ struct Open {
     /// Written before anything else.
     greeting: Option<Bytes>,
     over: bool,
-    _place: Place,
+    _place: Permit,
 }
 
-/// Ends when a stream must, with what the client is told.
+/// Ends when a stream must, with the reason for the client.
 pub(crate) type End = Pin<Box<dyn Future<Output = &'static str> + Send>>;
 
-/// A stream. It ends when the run has, when it is told to, or when the client leaves.
+/// A stream. It ends when the run has ended, when it must, or when the client leaves.
 pub(crate) fn open(
     subscription: Subscription,
     cursor: Cursor,
     end: End,
     request_id: String,
-    place: Place,
+    place: Permit,
 ) -> Handover {
     let mut greeting = BytesMut::new();
     sse::push_retry(&mut greeting, limits::RETRY_MS);
@@ -122,12 +122,12 @@ impl Open {
                 Err(error) => {
                     self.over = true;
                     let problem = problem(&Refusal::from(error), &self.request_id);
-                    let data = serde_json::to_vec(&problem).expect("problems hold nothing that JSON cannot say");
+                    let data = serde_json::to_vec(&problem).expect("problems hold only values that JSON can represent");
                     sse::push_named(&mut out, "error", &data);
                 }
             },
             () = self.heartbeat.due() => match self.subscription.last() {
-                // What a filter hides moves the reader on too, so that it does not look at it again.
+                // Filtered events also advance the cursor, so that they are not read again.
                 Some(last) if self.hides && self.told < Some(last) => self.push_passed(&mut out, last),
                 _ => out.extend_from_slice(sse::HEARTBEAT),
             },

@@ -1,4 +1,4 @@
-//! What can be wrong with a JSON text, and where. Names it; does not look for it.
+//! The faults of a JSON text: their kinds and places. Names them; does not search for them.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Fault {
 pub enum Reason {
     /// A colon is missing after a key.
     Colon,
-    /// A character below U+0020 stands in a string as it is.
+    /// An unescaped character below U+0020 in a string.
     Control,
     /// A number lacks a digit here.
     Digit,

@@ -1,6 +1,6 @@
-//! The keys of the objects that are open, to find one that comes twice. Must not know how keys are written.
+//! The keys of the open objects, to find duplicates. Must not know how keys are written.
 //!
-//! Ordered, not hashed: nobody who writes a text can make it slow, and nothing here draws randomness.
+//! Ordered, not hashed: no input can make it slow, and nothing here draws randomness.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -39,7 +39,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// What stands between the quotes of a key or string.
+    /// The range between the quotes of a key or string.
     pub fn inside(&self) -> Range<usize> {
         self.start + 1..self.end - 1
     }
@@ -62,7 +62,7 @@ enum Open<'a> {
     Array,
 }
 
-/// Reads one JSON text; white space may stand around it.
+/// Reads one JSON text, with optional white space around it.
 #[derive(Debug)]
 pub struct Scanner<'a> {
     text: &'a str,
@@ -133,7 +133,7 @@ impl<'a> Scanner<'a> {
         Ok(Some(Token { sign, ..token }))
     }
 
-    /// Passes the whole value that comes next, and answers where it stands. Must not be called where none is due.
+    /// Skips the next value and returns its range. Must be called only where a value is due.
     pub fn skip(&mut self) -> Result<Range<usize>, Fault> {
         let depth = self.depth();
         let Some(first) = self.token()? else { return Ok(self.at..self.at) };

@@ -1,4 +1,4 @@
-//! What is inside a string: finds its end, checks its escapes, decodes them. Must not know what is around it.
+//! The inside of a string: finds its end, checks its escapes, decodes them. Must not know what surrounds it.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ pub(crate) struct Inside {
     pub(crate) is_ascii: bool,
 }
 
-/// Goes from behind the opening quote to the closing one.
+/// Reads from after the opening quote to the closing one.
 pub(crate) fn inside(bytes: &[u8], start: usize, pairs: bool) -> Result<Inside, (Reason, usize)> {
     let mut at = start;
     let (mut is_escaped, mut is_ascii) = (false, true);

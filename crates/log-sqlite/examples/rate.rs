@@ -59,8 +59,8 @@ fn options(folder: &Path) -> SqliteOptions {
 
 async fn appends(folder: &Path, writers: usize, events: usize, seconds: u64) {
     let store = Arc::new(SqliteStore::open(options(folder)).unwrap());
-    let begun = moment();
-    let until = begun + Duration::from_secs(seconds);
+    let start = moment();
+    let until = start + Duration::from_secs(seconds);
     let tasks = recount_world::World::real().tasks;
     let (told, mut hear) = tokio::sync::mpsc::channel(writers);
     for writer in 0..writers {
@@ -84,7 +84,7 @@ async fn appends(folder: &Path, writers: usize, events: usize, seconds: u64) {
     while let Some(more) = hear.recv().await {
         times.extend(more);
     }
-    let took = begun.elapsed().as_secs_f64();
+    let took = start.elapsed().as_secs_f64();
     times.sort();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     println!(
@@ -104,20 +104,20 @@ async fn appends(folder: &Path, writers: usize, events: usize, seconds: u64) {
         stats.hot_records,
         stats.sealed_records
     );
-    let begun = moment();
+    let start = moment();
     store.close().await.unwrap();
     let bytes = std::fs::metadata(folder.join("recount.db")).unwrap().len();
     println!(
         "{records} records, closed in {:.0} ms, {:.1} bytes on disk each",
-        begun.elapsed().as_secs_f64() * 1e3,
+        start.elapsed().as_secs_f64() * 1e3,
         bytes as f64 / records as f64
     );
 }
 
 async fn opening(folder: &Path) {
-    let begun = moment();
+    let start = moment();
     let store = SqliteStore::open(SqliteOptions::new(folder)).unwrap();
-    let took = begun.elapsed().as_secs_f64() * 1e3;
+    let took = start.elapsed().as_secs_f64() * 1e3;
     println!("opened {} records in {took:.1} ms", store.last_position().await.unwrap());
     store.close().await.unwrap();
 }
@@ -125,9 +125,9 @@ async fn opening(folder: &Path) {
 async fn sealing(folder: &Path) {
     let store = SqliteStore::open(SqliteOptions::new(folder)).unwrap();
     let hot = store.stats().await.unwrap().hot_records;
-    let begun = moment();
+    let start = moment();
     store.seal_now().await.unwrap();
-    let took = begun.elapsed().as_secs_f64();
+    let took = start.elapsed().as_secs_f64();
     println!("sealed {hot} records in {:.0} ms, {:.0} events/s", took * 1e3, hot as f64 / took);
     let records = store.last_position().await.unwrap();
     store.close().await.unwrap();
@@ -142,9 +142,9 @@ async fn replay(folder: &Path, events: u64) {
         store.append(append(run, from, 16)).await.unwrap();
     }
     read(&store, run, "hot").await;
-    let begun = moment();
+    let start = moment();
     store.seal_now().await.unwrap();
-    let took = begun.elapsed().as_secs_f64();
+    let took = start.elapsed().as_secs_f64();
     println!("sealed in {:.0} ms, {:.0} events/s", took * 1e3, events as f64 / took);
     read(&store, run, "sealed").await;
     store.close().await.unwrap();
@@ -152,14 +152,14 @@ async fn replay(folder: &Path, events: u64) {
 
 async fn read(store: &SqliteStore, run: &str, what: &str) {
     for _ in 0..3 {
-        let begun = moment();
+        let start = moment();
         let mut next = 0;
         loop {
             let page = store.read(&run.into(), next, PAGE).await.unwrap();
             let Some(last) = page.last() else { break };
             next = last.sequence + 1;
         }
-        let took = begun.elapsed().as_secs_f64();
+        let took = start.elapsed().as_secs_f64();
         println!("{what}: {next} events read in {:.0} ms, {:.0} events/s", took * 1e3, next as f64 / took);
     }
 }

@@ -1,7 +1,7 @@
-//! A copy of the whole store while it works: the database as it is at one moment, then the blobs.
+//! Backup: a copy of the whole store while it works, first the database as of one moment, then the blobs.
 //!
-//! The database comes first: a blob is stored before what names it, so every blob that the copy names is
-//! copied. The copy is a data folder like any other, with a marker that says whether it is whole (`marker.rs`).
+//! The database comes first: a blob is stored before the row that names it, so every blob that the copy names is
+//! copied. The copy is a data folder like any other, with a marker that shows whether it is whole (`marker.rs`).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,12 +11,12 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
 use crate::blobs::Blobs;
-use crate::fault::{Doing as _, closed};
+use crate::fault::{FaultContext as _, closed};
 use crate::folder::{self, make_folder, sync_folder};
 use crate::limits::BACKUP_STEP_PAGES;
 use crate::marker::{self, Contents};
 
-/// Copies to a folder that must not exist yet. What a failed backup has made is taken away again.
+/// Copies to a folder that must not exist yet. A failed backup is removed.
 pub(crate) fn backup(
     connection: &Connection,
     blobs: &Blobs,
@@ -40,27 +40,27 @@ pub(crate) fn backup(
 }
 
 fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) -> Result<Contents, Fault> {
-    let doing = format!("copying the database to {}", to.display());
+    let context = format!("copying the database to {}", to.display());
     let database = folder::database_in(to);
     folder::make_database_at(&database)?;
     {
-        // One state for all steps: without this each commit meanwhile would begin the copy anew.
-        let snapshot = connection.unchecked_transaction().doing(&doing)?;
+        // One snapshot for all steps: without it each commit would restart the copy.
+        let snapshot = connection.unchecked_transaction().context(&context)?;
         // Nothing is settled before something was read.
         snapshot
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
-            .doing(&doing)?;
-        let mut copy = Connection::open(&database).doing(&doing)?;
-        let steps = Backup::new(&snapshot, &mut copy).doing(&doing)?;
+            .context(&context)?;
+        let mut copy = Connection::open(&database).context(&context)?;
+        let steps = Backup::new(&snapshot, &mut copy).context(&context)?;
         loop {
             if stop.load(Ordering::Relaxed) {
                 return Err(closed());
             }
-            match steps.step(BACKUP_STEP_PAGES).doing(&doing)? {
+            match steps.step(BACKUP_STEP_PAGES).context(&context)? {
                 StepResult::Done => break,
                 StepResult::More => {}
                 _ => {
-                    let message = format!("{doing}: another program holds it");
+                    let message = format!("{context}: another program holds it");
                     return Err(Fault::new(FaultKind::Busy, Retry::Maybe, message));
                 }
             }
@@ -68,7 +68,7 @@ fn copy(connection: &Connection, blobs: &Blobs, to: &Path, stop: &AtomicBool) ->
     }
     let synced =
         std::fs::File::open(&database).and_then(|file| file.sync_all().and_then(|()| file.metadata()));
-    let database_bytes = synced.doing(&doing)?.len();
+    let database_bytes = synced.context(&context)?.len();
     let blobs = blobs.copy_to(&Blobs::at(folder::blobs_in(to)), &|| stop.load(Ordering::Relaxed))?;
     if stop.load(Ordering::Relaxed) {
         return Err(closed());

@@ -1,7 +1,7 @@
-//! Blobs as files: `blobs/<first two digits>/<hash>`, each complete or not there.
+//! Blobs as files: `blobs/<first two digits>/<hash>`, each complete or missing.
 //!
-//! A blob is written beside its place, synced, renamed into it, and the folder is synced. Its name is the
-//! hash of its bytes, so a reader can tell whether they are the right ones. It must not know SQLite.
+//! A blob is written to a temporary file, synced, renamed, and the folder is synced. Its name is the
+//! hash of its bytes, so a reader can check them. It must not know SQLite.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use recount_log::Fault;
 use recount_log::limits::BLOB_BYTES_MAX;
 
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::folder::{make_folder, private, sync_folder};
 
 /// What a file is called until it is complete.
@@ -30,7 +30,7 @@ pub(crate) struct Blobs {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlobsCopied {
     pub copied: u64,
-    /// Names of those whose bytes are not those of their name, or cannot be read.
+    /// Names of blobs whose bytes do not match their name, or cannot be read.
     pub damaged: Vec<String>,
 }
 
@@ -43,11 +43,11 @@ impl Blobs {
     /// Makes the folder and clears away what an earlier process left unfinished.
     pub(crate) fn prepare(&self) -> Result<(), Fault> {
         make_folder(&self.root)?;
-        let doing = format!("clearing {}", self.root.display());
-        for entry in std::fs::read_dir(&self.root).doing(&doing)? {
-            let entry = entry.doing(&doing)?;
+        let context = format!("clearing {}", self.root.display());
+        for entry in std::fs::read_dir(&self.root).context(&context)? {
+            let entry = entry.context(&context)?;
             if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-                std::fs::remove_file(entry.path()).doing(&doing)?;
+                std::fs::remove_file(entry.path()).context(&context)?;
             }
         }
         Ok(())
@@ -57,12 +57,12 @@ impl Blobs {
         let hash = blake3::hash(bytes).to_hex().to_string();
         let path = self.path(&hash);
         let folder = path.parent().unwrap_or(&self.root);
-        // What is there and right stays. The folders are synced all the same: whoever put it there may have
-        // died before doing so.
+        // A correct blob that exists stays. The folders are synced all the same: the process that wrote it may have
+        // died before its sync.
         if !matches!(self.get(&hash), Ok(Some(_))) {
             make_folder(folder)?;
             let written = self.write(bytes, &path);
-            written.doing(&format!("writing blob {hash} into {}", folder.display()))?;
+            written.context(&format!("writing blob {hash} into {}", folder.display()))?;
         }
         sync_folder(folder)?;
         sync_folder(&self.root)?;
@@ -77,11 +77,11 @@ impl Blobs {
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error).doing(&format!("opening blob {}", path.display())),
+            Err(error) => return Err(error).context(&format!("opening blob {}", path.display())),
         };
         let mut bytes = Vec::new();
         let read = file.take(BLOB_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-        read.doing(&format!("reading blob {}", path.display()))?;
+        read.context(&format!("reading blob {}", path.display()))?;
         let found = blake3::hash(&bytes).to_hex();
         if found.as_str() != hash {
             return Err(corrupt(format!(
@@ -98,7 +98,7 @@ impl Blobs {
         is_hash(hash) && self.path(hash).is_file()
     }
 
-    /// Takes a blob away; what is not there is gone already.
+    /// Removes a blob; a missing one counts as removed.
     pub(crate) fn remove(&self, hash: &str) -> Result<(), Fault> {
         if !is_hash(hash) {
             return Ok(());
@@ -106,20 +106,20 @@ impl Blobs {
         let path = self.path(hash);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            removed => removed.doing(&format!("removing blob {}", path.display()))?,
+            removed => removed.context(&format!("removing blob {}", path.display()))?,
         }
         sync_folder(path.parent().unwrap_or(&self.root))
     }
 
     /// Names of blobs in order, after one.
     pub(crate) fn list(&self, after: Option<&str>, limit: usize) -> Result<Vec<String>, Fault> {
-        let doing = format!("listing {}", self.root.display());
+        let context = format!("listing {}", self.root.display());
         let names = |path: &Path| -> Result<Vec<String>, Fault> {
-            let entries = std::fs::read_dir(path).doing(&doing)?;
+            let entries = std::fs::read_dir(path).context(&context)?;
             let name = |entry: io::Result<std::fs::DirEntry>| {
                 entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
             };
-            let mut names: Vec<String> = entries.map(name).collect::<io::Result<_>>().doing(&doing)?;
+            let mut names: Vec<String> = entries.map(name).collect::<io::Result<_>>().context(&context)?;
             names.sort_unstable();
             Ok(names)
         };
@@ -145,7 +145,7 @@ impl Blobs {
         Ok(found)
     }
 
-    /// Reads every blob and tells of each that is not right. Stops early when told to.
+    /// Reads every blob and reports each damaged one. Stops early when `stop` returns true.
     pub(crate) fn examine(&self, mut tell: impl FnMut(String), stop: &dyn Fn() -> bool) {
         let list = |path: &Path| -> io::Result<Vec<PathBuf>> {
             let mut names: Vec<PathBuf> = std::fs::read_dir(path)?
@@ -181,22 +181,22 @@ impl Blobs {
         }
     }
 
-    /// Stores every blob in another folder too, and answers how many. Stops early when told to.
+    /// Copies every blob to another folder and returns the number. Stops early when `stop` returns true.
     pub(crate) fn copy_to(&self, other: &Blobs, stop: &dyn Fn() -> bool) -> Result<u64, Fault> {
         other.prepare()?;
         let mut copied = 0;
-        let doing = format!("copying {}", self.root.display());
-        for folder in std::fs::read_dir(&self.root).doing(&doing)? {
-            let folder = folder.doing(&doing)?.path();
+        let context = format!("copying {}", self.root.display());
+        for folder in std::fs::read_dir(&self.root).context(&context)? {
+            let folder = folder.context(&context)?.path();
             if !folder.is_dir() {
                 continue;
             }
-            for file in std::fs::read_dir(folder).doing(&doing)? {
+            for file in std::fs::read_dir(folder).context(&context)? {
                 if stop() {
                     return Ok(copied);
                 }
-                let name = file.doing(&doing)?.file_name();
-                // What is not a blob was not made by us; a blob that is not right is told, not copied.
+                let name = file.context(&context)?.file_name();
+                // Other files were not made by this store; a damaged blob is reported, not copied.
                 if let Some(bytes) = self.get(&name.to_string_lossy())? {
                     other.put(&bytes)?;
                     copied += 1;
@@ -210,7 +210,7 @@ impl Blobs {
     pub(crate) fn salvage_to(&self, other: &Blobs) -> Result<BlobsCopied, Fault> {
         other.prepare()?;
         let mut salvaged = BlobsCopied::default();
-        // A folder that is missing or cannot be read holds no blob that could be copied; what names them tells which.
+        // A folder that is missing or unreadable has no blob to copy; the rows that name blobs show which are missing.
         let folders = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
         for file in folders.flat_map(|folder| std::fs::read_dir(folder.path())).flatten().flatten() {
             let name = file.file_name().to_string_lossy().into_owned();

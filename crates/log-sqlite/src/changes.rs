@@ -1,14 +1,14 @@
-//! The journal of changed rows: what a commit made of rows, as one value beside its records, and the bringing of many
-//! such values into the table at once.
+//! The journal of changed rows: the changes of one commit as one value next to its records, and writing many
+//! such values to the table at once.
 //!
 //! ```text
-//!   commit:  changes[slot] = what rows are from now on          (one row, however many were changed)
+//!   commit:  changes[slot] = the new state of the rows          (one row, however many were changed)
 //!   every so many commits: the newest state of each row ─▶ "rows", in the transaction of the next commit
 //! ```
 //!
-//! There are [`limits::CHANGES_KEPT_MAX`] slots, written round and round; each says from which number on the journal is
-//! still needed, so nothing has to be taken away. Where content was taken away, where nothing is waiting and at the end,
-//! all slots are emptied. It must not know who reads rows or when a transaction begins.
+//! There are [`limits::CHANGES_KEPT_MAX`] slots, reused in turn; each names the first number of the journal that is
+//! still needed, so nothing has to be deleted. When content is removed, when the queue is empty and at shutdown,
+//! all slots are emptied. It must not know which reads use rows or when a transaction begins.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use bytes::Bytes;
 use recount_log::Fault;
 use rusqlite::{Connection, params};
 
-use crate::fault::{Doing as _, corrupt};
-use crate::fresh::{Fresh, RowState, RowStates};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::layout::{int, limit, number};
 use crate::limits;
 use crate::packing::{self, Change};
+use crate::pending_rows::{PendingRows, RowState, RowStates};
 use crate::rows;
 
-/// Where the journal stands.
+/// The position of the journal.
 #[derive(Debug, Clone)]
 pub(crate) struct ChangeJournal {
     /// The number of the newest; 0 when there is none.
@@ -53,35 +53,35 @@ impl ChangeJournal {
         self.slots.iter().sum::<u64>() > limits::CHANGES_KEPT_BYTES_MAX
     }
 
-    /// Brings all that is fresh to the table. What the slots have is not needed from now on, but stays there.
-    pub(crate) fn fold(&mut self, connection: &Connection, fresh: &Fresh) -> Result<(), Fault> {
-        self.fold_with(connection, fresh, &RowStates::default())
+    /// Writes all pending rows to the table. The slots are not needed from now on, but stay.
+    pub(crate) fn fold(&mut self, connection: &Connection, pending_rows: &PendingRows) -> Result<(), Fault> {
+        self.fold_with(connection, pending_rows, &RowStates::default())
     }
 
     /// The same, and with it at once what a commit makes of rows, so that nothing is left of what they were.
     pub(crate) fn fold_with(
         &mut self,
         connection: &Connection,
-        fresh: &Fresh,
+        pending_rows: &PendingRows,
         new: &RowStates,
     ) -> Result<(), Fault> {
         for (space, key, new) in new.iter() {
-            if fresh.get(space, key).is_some() {
+            if pending_rows.get(space, key).is_some() {
                 continue;
             }
             let row = if new.in_table { rows::row(connection, space, key) } else { Ok(None) };
-            let row = row.doing(&format!("reading row {space}/{key}"))?;
+            let row = row.context(&format!("reading row {space}/{key}"))?;
             let row = row.map(|row| (row.version, row.value));
-            fresh.pin(space, key, RowState { row, in_table: new.in_table });
+            pending_rows.pin(space, key, RowState { row, in_table: new.in_table });
         }
-        for (space, key, before) in fresh.begin_round() {
+        for (space, key, before) in pending_rows.begin_round() {
             let state = new.get(&space, &key).unwrap_or(&before);
             let written = match &state.row {
                 Some((version, value)) => rows::put_row(connection, &space, &key, *version, value),
                 None if before.in_table => rows::delete_row(connection, &space, &key),
                 None => Ok(()),
             };
-            written.doing(&format!("writing row {space}/{key}"))?;
+            written.context(&format!("writing row {space}/{key}"))?;
         }
         self.first_needed = self.last + 1;
         Ok(())
@@ -90,7 +90,7 @@ impl ChangeJournal {
     /// Takes away what the slots have. Only after a [`ChangeJournal::fold`].
     pub(crate) fn empty(&mut self, connection: &Connection) -> Result<(), Fault> {
         let emptied = connection.prepare_cached("DELETE FROM changes").and_then(|mut all| all.execute([]));
-        emptied.doing("taking away changes of rows that are in their table")?;
+        emptied.context("taking away changes of rows that are in their table")?;
         *self = ChangeJournal::default();
         Ok(())
     }
@@ -109,7 +109,7 @@ impl ChangeJournal {
         let sql = "REPLACE INTO changes (slot, number, first_needed, changes) VALUES (?1, ?2, ?3, ?4)";
         let values = params![limit(slot), int(self.last), int(self.first_needed), packed];
         let written = connection.prepare_cached(sql).and_then(|mut put| put.execute(values));
-        written.doing("writing which rows a commit changes").map(drop)
+        written.context("writing which rows a commit changes").map(drop)
     }
 }
 
@@ -117,36 +117,36 @@ fn slot_of(number: u64) -> usize {
     (number % limits::CHANGES_KEPT_MAX) as usize
 }
 
-/// Reads the journal: where it stands, and what rows are by it.
+/// Reads the journal: its position, and the rows in it.
 pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates), Fault> {
-    let doing = "reading which rows the last commits changed";
+    let context = "reading which rows the last commits changed";
     let mut journal = ChangeJournal::default();
     let mut states = RowStates::default();
     let sql = "SELECT number, length(changes) FROM changes ORDER BY number";
-    let mut statement = connection.prepare(sql).doing(doing)?;
-    let mut found = statement.query([]).doing(doing)?;
-    while let Some(row) = found.next().doing(doing)? {
-        journal.last = number(row, 0).doing(doing)?;
-        journal.slots[slot_of(journal.last)] = number(row, 1).doing(doing)?;
+    let mut statement = connection.prepare(sql).context(context)?;
+    let mut found = statement.query([]).context(context)?;
+    while let Some(row) = found.next().context(context)? {
+        journal.last = number(row, 0).context(context)?;
+        journal.slots[slot_of(journal.last)] = number(row, 1).context(context)?;
     }
     if journal.last == 0 {
         return Ok((journal, states));
     }
     let sql = "SELECT first_needed, changes FROM changes WHERE number = ?1";
-    let mut statement = connection.prepare(sql).doing(doing)?;
+    let mut statement = connection.prepare(sql).context(context)?;
     let newest = |row: &rusqlite::Row<'_>| number(row, 0);
-    journal.first_needed = statement.query_row([int(journal.last)], newest).doing(doing)?;
-    // The newest is always needed: it was written after whatever was brought to the table with it.
+    journal.first_needed = statement.query_row([int(journal.last)], newest).context(context)?;
+    // The newest is always needed: it was written after everything that it moved to the table.
     for commit in journal.first_needed.min(journal.last)..=journal.last {
-        let mut found = statement.query([int(commit)]).doing(doing)?;
-        let row = found.next().doing(doing)?;
+        let mut found = statement.query([int(commit)]).context(context)?;
+        let row = found.next().context(context)?;
         let changes = row.and_then(|row| {
             let first_needed = number(row, 0).ok().filter(|first| (1..=commit).contains(first))?;
             packing::changes_of(commit, first_needed, row.get_ref(1).ok()?.as_blob().ok()?)
         });
         let changes = changes.ok_or_else(|| {
             corrupt(format!(
-                "which rows commit {commit} of the newest changed is not as it was written; look at the store with `recount verify --data`"
+                "which rows commit {commit} of the newest changed is not as it was written; check the store with `recount verify --data`"
             ))
         })?;
         for Change { space, key, row } in changes {
@@ -154,7 +154,7 @@ pub(crate) fn load(connection: &Connection) -> Result<(ChangeJournal, RowStates)
             let in_table = match states.get(space, key) {
                 Some(state) => state.in_table,
                 // A damaged one is overwritten by this state.
-                None => rows::exists(connection, space, key).doing(doing)?,
+                None => rows::exists(connection, space, key).context(context)?,
             };
             states.put(&Arc::from(space), &Arc::from(key), RowState { row, in_table });
         }

@@ -1,10 +1,10 @@
-//! Keeping the write-ahead log short, away from the writer.
+//! Checkpoints: keeps the write-ahead log short without blocking the writer.
 //!
 //! A thread with a connection of its own copies the log into the database while the writer goes on. That
-//! alone would not bound it: under constant load there is always something left to copy, and only when
-//! nothing is left does SQLite begin the file again. So when the log is long and very little is left, the writer
-//! stands still for the rest. What was copied before has reached the disk by then ([`WriteBack`]), so it does not
-//! stand long. Only a log that is far too long is cut whatever that takes. [`limits`] names the sizes.
+//! alone would not bound it: under constant load there is always something left to copy, and SQLite restarts the file
+//! only when nothing is left. So when the log is long and very little is left, the writer
+//! waits for the rest. What was copied before has reached the disk by then ([`WriteBack`]), so the wait is
+//! short. Only a log that is far too long is cut at any cost. [`limits`] has the sizes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,17 +15,17 @@ use std::time::Duration;
 use recount_log::{Fault, FaultKind, Retry};
 use rusqlite::Connection;
 
-use crate::fault::Doing as _;
+use crate::fault::FaultContext as _;
 use crate::limits;
 use crate::write_back::WriteBack;
 
-/// The writer's side: decides what is asked for, after each commit.
+/// The writer's side: decides after each commit which copy to request.
 pub(crate) struct Checkpoints {
     asks: SyncSender<CopyRequest>,
     shared: Arc<CheckpointProgress>,
     /// See [`limits::CHECKPOINT_PAGES`].
     pages: u32,
-    /// How often SQLite has begun the log again.
+    /// How often SQLite has restarted the log.
     round: u32,
     /// The log's length after the previous commit.
     previous: u32,
@@ -38,12 +38,12 @@ pub(crate) struct Checkpoints {
 #[derive(Default)]
 struct CheckpointProgress {
     copied: Copied,
-    /// A copy was asked for and is not done.
+    /// A copy was requested and is not finished.
     at_work: AtomicBool,
 }
 
-/// How many pages of the log are in the database already, and in which round of it that was so: a copy may end when
-/// the log has been begun again.
+/// How many pages of the log are in the database already, and in which round of it: a copy may end after
+/// the log was restarted.
 #[derive(Default)]
 struct Copied(AtomicU64);
 
@@ -65,7 +65,7 @@ struct CopyRequest {
 }
 
 enum Copying {
-    /// What can be copied beside the writer.
+    /// What can be copied while the writer continues.
     Beside,
     /// The rest, while the writer waits for the answer: whether the next commit begins the log again.
     Rest(SyncSender<bool>),
@@ -107,7 +107,7 @@ impl Checkpoints {
     /// To be called after each commit with the length of the log, in pages.
     pub(crate) fn after_commit(&mut self, length: u32) {
         if length < self.previous {
-            self.begun_again();
+            self.restarted();
         }
         self.previous = length;
         match self.need(length) {
@@ -138,26 +138,26 @@ impl Checkpoints {
         }
     }
 
-    /// Whether the log was begun again. Otherwise a reader of an old state is in the way.
+    /// Whether the log was restarted. If not, a reader of an old snapshot prevents it.
     fn stand_still(&mut self, what: fn(SyncSender<bool>) -> Copying, length: u32) -> bool {
         let (done, finished) = sync_channel(limits::CHECKPOINT_ANSWERS_MAX);
         let ask = CopyRequest { what: what(done), round: self.round };
-        let begun_again = self.asks.send(ask).is_ok() && finished.recv() == Ok(true);
-        if begun_again {
-            self.begun_again();
+        let restarted = self.asks.send(ask).is_ok() && finished.recv() == Ok(true);
+        if restarted {
+            self.restarted();
             self.previous = 0;
         } else {
             self.again_at = length.saturating_add(self.pages);
         }
-        begun_again
+        restarted
     }
 
-    fn begun_again(&mut self) {
+    fn restarted(&mut self) {
         self.round = self.round.wrapping_add(1);
         self.again_at = 0;
     }
 
-    /// So few pages that the writer may stand still for them.
+    /// So few pages that the writer may wait for them.
     fn little(&self) -> u32 {
         self.pages / limits::RESTART_LEFT_DIVISOR
     }
@@ -195,7 +195,7 @@ fn work(
             Copying::Rest(_) => ("RESTART", limits::RESTART_WAIT),
             Copying::Cut(_) => ("TRUNCATE", limits::TRUNCATE_WAIT),
         };
-        let prepared = connection.busy_timeout(wait).doing("waiting for readers");
+        let prepared = connection.busy_timeout(wait).context("waiting for readers");
         let outcome = prepared.and_then(|()| checkpoint(connection, how));
         let done = match outcome {
             Ok(outcome) => {
@@ -203,7 +203,7 @@ fn work(
                 !outcome.hindered
             }
             Err(fault) => {
-                // The log grows meanwhile; nothing is lost, and it is asked again.
+                // The log grows meanwhile; nothing is lost, and the copy is requested again.
                 tracing::warn!(%fault, "copying the write-ahead log into the database failed");
                 false
             }
@@ -245,7 +245,7 @@ fn checkpoint(connection: &Connection, how: &str) -> Result<Outcome, Fault> {
     };
     connection
         .query_row(&format!("PRAGMA wal_checkpoint({how})"), [], outcome)
-        .doing("copying the write-ahead log into the database")
+        .context("copying the write-ahead log into the database")
 }
 
 #[cfg(test)]
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_ends_when_the_log_was_begun_again_says_nothing_of_it() {
+    fn a_copy_that_ends_after_a_restart_of_the_log_does_not_count() {
         let mut checkpoints = at(4000, 0);
         checkpoints.previous = 4000;
         checkpoints.after_commit(20);

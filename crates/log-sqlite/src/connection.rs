@@ -1,4 +1,4 @@
-//! Opening connections: which settings each role needs, and proof that SQLite took them.
+//! Opens connections: the settings of each role, and the check that SQLite applied them.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::fault::Doing as _;
+use crate::fault::FaultContext as _;
 use crate::limits;
 use crate::options::Durability;
 
@@ -28,7 +28,7 @@ pub(crate) enum Role {
     Checkpointer,
     /// Reads, and maps the file.
     Reader,
-    /// Looks at the whole store; a disk that fails is told of and does not end the process.
+    /// Checks the whole store; a failing disk is reported and does not end the process.
     Examiner,
     /// Reads what can be read of a database that may be damaged.
     Salvager,
@@ -52,13 +52,13 @@ impl DatabaseFile {
             Some(vfs) => Connection::open_with_flags_and_vfs(&self.database, flags, vfs.as_str()),
             None => Connection::open_with_flags(&self.database, flags),
         };
-        let doing = format!("opening {}", self.name());
-        let connection = opened.doing(&doing)?;
+        let context = format!("opening {}", self.name());
+        let connection = opened.context(&context)?;
         connection.set_prepared_statement_cache_capacity(limits::STATEMENTS_KEPT_MAX);
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).doing(&doing)?;
-        // Plans do not look at what is bound: a statement with a bound limit would be parsed anew at each call.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).doing(&doing)?;
-        connection.busy_timeout(limits::BUSY_WAIT).doing(&doing)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).context(&context)?;
+        // Plans ignore bound values: a statement with a bound limit would otherwise be parsed again at each call.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).context(&context)?;
+        connection.busy_timeout(limits::BUSY_WAIT).context(&context)?;
         Ok(connection)
     }
 
@@ -66,7 +66,7 @@ impl DatabaseFile {
     pub(crate) fn settle(&self, connection: &Connection, role: Role) -> Result<(), Fault> {
         let set = |name: &str, value: i64| self.set(connection, name, Value::Integer(value));
         if role == Role::Salvager {
-            // Lets SQLite read a file that is shorter than its header says; before anything makes it look.
+            // Lets SQLite read a file that is shorter than its header claims; must be set before the first read.
             set("writable_schema", 1)?;
             return set("query_only", 1);
         }
@@ -82,7 +82,7 @@ impl DatabaseFile {
                 // Where the file system cannot, nothing is mapped, and SQLite reads.
                 let bytes = i64::try_from(limits::MAPPED_BYTES_MAX).unwrap_or(i64::MAX);
                 let mapped = connection.pragma_update(None, "mmap_size", bytes);
-                mapped.doing(&format!("mapping {}", self.name()))?;
+                mapped.context(&format!("mapping {}", self.name()))?;
             }
             return set("query_only", 1);
         }
@@ -90,14 +90,14 @@ impl DatabaseFile {
         set("secure_delete", 1)?;
         self.set(connection, "journal_mode", Value::Text("wal".to_owned()))?;
         set("synchronous", if self.durability == Durability::Strict { 2 } else { 1 })?;
-        // Where a sync does not reach the disk by itself, ask for one that does.
+        // On systems where an ordinary sync does not reach the disk, use one that does.
         set("fullfsync", 1)?;
         set("checkpoint_fullfsync", 1)?;
         set("wal_autocheckpoint", 0)?;
         set("journal_size_limit", i64::try_from(limits::WAL_KEPT_BYTES).unwrap_or(i64::MAX))?;
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-            .doing(&format!("opening {}", self.name()))?;
+            .context(&format!("opening {}", self.name()))?;
         Ok(())
     }
 
@@ -109,14 +109,16 @@ impl DatabaseFile {
     }
 
     fn set(&self, connection: &Connection, name: &str, value: Value) -> Result<(), Fault> {
-        connection.pragma_update(None, name, &value).doing(&format!("setting {name} on {}", self.name()))?;
+        connection
+            .pragma_update(None, name, &value)
+            .context(&format!("setting {name} on {}", self.name()))?;
         self.check(connection, name, &value)
     }
 
     fn check(&self, connection: &Connection, name: &str, wanted: &Value) -> Result<(), Fault> {
         let found: Value = connection
             .pragma_query_value(None, name, |row| row.get(0))
-            .doing(&format!("reading {name} of {}", self.name()))?;
+            .context(&format!("reading {name} of {}", self.name()))?;
         if found == *wanted {
             return Ok(());
         }
@@ -144,7 +146,7 @@ pub(crate) fn check_version() -> Result<(), Fault> {
 mod tests {
     use super::*;
 
-    /// The settings that durability rests on, asked of SQLite and not of what we set.
+    /// The settings that durability depends on, read back from SQLite.
     #[test]
     fn each_role_has_its_settings() {
         let folder = tempfile::tempdir().unwrap();
@@ -191,7 +193,7 @@ mod tests {
         let database = folder.path().join("recount.db");
         std::fs::write(&database, "").unwrap();
         let place = DatabaseFile { database, durability: Durability::Strict, vfs: None };
-        // Nobody has made it a write-ahead log yet, and a reader cannot.
+        // It has no write-ahead log yet, and a reader cannot create one.
         let fault = place.open(Role::Reader).unwrap_err();
         assert!(fault.message.contains("journal_mode") && fault.message.contains("delete"), "{fault}");
     }

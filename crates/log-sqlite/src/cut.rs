@@ -1,31 +1,31 @@
 //! Cuts and erasures inside an open transaction: chunks are deleted; the chunk at the cut and the groups with such
-//! records are written again without them.
+//! records are rewritten without them.
 //!
-//! The writer's connection overwrites freed pages. This file must not know who asked.
+//! The writer's connection overwrites freed pages. This file must not know why records are removed.
 
 use recount_log::chain::ChainValue;
 use recount_log::{Fault, StreamKey};
 use rusqlite::Connection;
 
-use crate::fault::{Doing as _, corrupt};
-use crate::hot::{Hot, Taken};
-use crate::layout::{self, Known, NewChunk, StreamTail, Totals};
+use crate::fault::{FaultContext as _, corrupt};
+use crate::hot::{Hot, RemovedRecords};
+use crate::layout::{self, KnownTail, NewChunk, StreamTail, Totals};
 use crate::packing::{self, NOBODY};
 
-/// Takes the records before `keep_from` away. `known` says where the stream ends, which is not before
+/// Removes the records before `keep_from`. `known` is the end of the stream, which is not before
 /// `keep_from`.
 pub(crate) fn cut(
     connection: &Connection,
     hot: &Hot,
     key: &StreamKey,
-    known: Known,
+    known: KnownTail,
     keep_from: u64,
     erased: bool,
-) -> Result<Taken, Fault> {
-    let doing = format!("taking records before {keep_from} of stream {key} away");
-    let stored = layout::stream_tail(connection, key).doing(&doing)?;
+) -> Result<RemovedRecords, Fault> {
+    let context = format!("taking records before {keep_from} of stream {key} away");
+    let stored = layout::stream_tail(connection, key).context(&context)?;
     let mut stored = stored.ok_or_else(|| corrupt(format!("stream {key} has lost its name")))?;
-    let mut taken = Taken {
+    let mut taken = RemovedRecords {
         key: key.clone(),
         known,
         hot: Vec::new(),
@@ -37,7 +37,7 @@ pub(crate) fn cut(
     if keep_from < stored.next_sequence {
         start = split_chunk(connection, &stored, key, keep_from, &mut taken.sealed)?;
     }
-    taken.sealed.more(layout::delete_chunks(connection, stored.id, keep_from).doing(&doing)?);
+    taken.sealed.more(layout::delete_chunks(connection, stored.id, keep_from).context(&context)?);
     // What is in a chunk may be in its group still.
     let head = take_hot(connection, hot, &stored, keep_from, &mut taken)?;
     if keep_from > stored.next_sequence {
@@ -46,9 +46,9 @@ pub(crate) fn cut(
         stored.next_sequence = keep_from;
         stored.head = start;
     }
-    let mut sealed = layout::totals(connection).doing(&doing)?;
+    let mut sealed = layout::totals(connection).context(&context)?;
     sealed.less(taken.sealed);
-    layout::set_totals(connection, sealed).doing(&doing)?;
+    layout::set_totals(connection, sealed).context(&context)?;
 
     stored.first_sequence = keep_from;
     stored.start = start;
@@ -56,8 +56,8 @@ pub(crate) fn cut(
     if keep_from == known.next_sequence {
         stored.last_position = known.last_position;
     }
-    layout::update_stream(connection, key, &stored).doing(&doing)?;
-    taken.known = Known { first_sequence: keep_from, erased, ..known };
+    layout::update_stream(connection, key, &stored).context(&context)?;
+    taken.known = KnownTail { first_sequence: keep_from, erased, ..known };
     Ok(taken)
 }
 
@@ -69,9 +69,10 @@ fn split_chunk(
     keep_from: u64,
     taken: &mut Totals,
 ) -> Result<ChainValue, Fault> {
-    let doing = format!("cutting a chunk of stream {key}");
+    let context = format!("cutting a chunk of stream {key}");
     let missing = || corrupt(format!("stream {key} has no sequence {keep_from}, where it is to be cut"));
-    let chunk = layout::chunk_with(connection, stored.id, keep_from).doing(&doing)?.ok_or_else(missing)?;
+    let chunk =
+        layout::chunk_with(connection, stored.id, keep_from).context(&context)?.ok_or_else(missing)?;
     let (start, kept) = layout::take_chunk(connection, stored, chunk, |chunk| {
         if chunk.end() <= keep_from {
             return Err(missing());
@@ -91,18 +92,18 @@ fn split_chunk(
     let records: Vec<(u64, &[u8])> = kept.iter().map(|(position, bytes)| (*position, &bytes[..])).collect();
     let chunk =
         NewChunk { stream: stored.id, first_sequence: keep_from, start, records: &records, damaged: false };
-    layout::insert_chunk(connection, &chunk).doing(&doing)?;
+    layout::insert_chunk(connection, &chunk).context(&context)?;
     Ok(start)
 }
 
-/// Writes the groups with such records anew. Answers the chain after the last that was taken and was not in a
+/// Rewrites the groups with such records. Returns the chain after the last removed record that was not in a
 /// chunk.
 fn take_hot(
     connection: &Connection,
     hot: &Hot,
     stored: &StreamTail,
     keep_from: u64,
-    taken: &mut Taken,
+    taken: &mut RemovedRecords,
 ) -> Result<ChainValue, Fault> {
     let mut head = stored.head;
     let mut next = stored.next_sequence;
@@ -135,7 +136,7 @@ fn take_hot(
             Ok((packing::group_index(part.group, &events, slots), events))
         })?;
         layout::update_group(connection, part.group, &index, &events)
-            .doing(&format!("taking records of stream {} away", taken.key))?;
+            .context(&format!("taking records of stream {} away", taken.key))?;
         if gone.records > 0 {
             taken.hot.push((part.group, gone));
         }

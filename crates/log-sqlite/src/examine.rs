@@ -1,6 +1,6 @@
 //! The check of the whole store: whether everything exists and adds up, and what can still be read.
 //!
-//! It works on a damaged database, too: it skips what SQLite cannot read, and changes nothing.
+//! It also works on a damaged database: it skips what SQLite cannot read, and changes nothing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use rusqlite::{Connection, Row};
 
 use crate::blobs::Blobs;
 use crate::changes;
-use crate::fault::{Doing as _, closed};
+use crate::fault::{FaultContext as _, closed};
 use crate::layout::{self, FeedRow, StreamTail};
 use crate::packing::NOBODY;
 use crate::rows;
 
-/// How often SQLite asks whether to go on, in its own small steps.
+/// How often SQLite checks whether to continue, in its own small steps.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
-/// Looks at everything, at blobs too if they are given, over a connection that is not used afterwards.
+/// Checks everything, also blobs if they are given, over a connection that is not used afterwards.
 /// Refused as closed when `stop` is set meanwhile.
 pub(crate) fn examine(
     mut connection: Connection,
@@ -30,7 +30,7 @@ pub(crate) fn examine(
 ) -> Result<Integrity, Fault> {
     let told = stop.clone();
     let watch = move || told.load(Ordering::Relaxed);
-    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(watch)).doing("looking at the whole store")?;
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(watch)).context("looking at the whole store")?;
     let stop = || stop.load(Ordering::Relaxed);
     let mut problems = Problems::default();
     // One state for all that follows. On a damaged database this may fail; what follows then sees what it can.
@@ -42,10 +42,10 @@ pub(crate) fn examine(
         && schema < crate::schema::VERSION
     {
         problems.add(format!(
-            "the database has schema {schema} still; opening the store brings it forward, its records can be looked at then"
+            "the database has the old schema {schema}; open the store to migrate it, then check its records"
         ));
     }
-    let mut look = Look { connection: &connection, stop: &stop, problems: &mut problems };
+    let mut look = StoreCheck { connection: &connection, stop: &stop, problems: &mut problems };
     look.pages();
     let streams = look.streams();
     let (readable_streams, readable_records) = look.records(&streams);
@@ -57,7 +57,7 @@ pub(crate) fn examine(
     if stop() {
         return Err(closed());
     }
-    Ok(Integrity { problems: problems.told(), readable_streams, readable_records })
+    Ok(Integrity { problems: problems.into_sentences(), readable_streams, readable_records })
 }
 
 /// Sentences, up to a bound.
@@ -81,7 +81,7 @@ impl Problems {
         self.sentences.len() + self.more
     }
 
-    fn told(mut self) -> Vec<String> {
+    fn into_sentences(mut self) -> Vec<String> {
         if self.more > 0 {
             self.sentences.push(format!("and {} more of such", self.more));
         }
@@ -89,7 +89,7 @@ impl Problems {
     }
 }
 
-struct Look<'a> {
+struct StoreCheck<'a> {
     connection: &'a Connection,
     stop: &'a dyn Fn() -> bool,
     problems: &'a mut Problems,
@@ -117,14 +117,14 @@ struct Chunk {
     why: Option<String>,
 }
 
-/// A sum over who is at which position, in whatever order it is looked at.
+/// A sum over which stream is at which position, independent of the order of reading.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Places {
+struct PositionSum {
     count: u64,
     sum: u64,
 }
 
-impl Places {
+impl PositionSum {
     fn add(&mut self, position: u64, stream: i64, sequence: u64) {
         let mut mixed = position;
         for part in [stream.unsigned_abs(), sequence] {
@@ -144,8 +144,8 @@ struct Tally {
 
 type Streams = BTreeMap<i64, (StreamKey, StreamTail)>;
 
-impl Look<'_> {
-    /// What SQLite itself says of its pages.
+impl StoreCheck<'_> {
+    /// SQLite's own check of its pages.
     fn pages(&mut self) {
         let sql = format!("PRAGMA integrity_check({PROBLEMS_MAX})");
         let found = self.connection.prepare(&sql).and_then(|mut statement| {
@@ -156,7 +156,7 @@ impl Look<'_> {
             Ok(sentences) => {
                 let wrong =
                     sentences.iter().flat_map(|sentence| sentence.lines()).filter(|line| *line != "ok");
-                wrong.for_each(|line| self.problems.add(format!("SQLite says: {line}")));
+                wrong.for_each(|line| self.problems.add(format!("SQLite reports: {line}")));
             }
             Err(error) => self.problems.add(format!("SQLite cannot check its pages: {error}")),
         }
@@ -171,8 +171,8 @@ impl Look<'_> {
         streams
     }
 
-    /// Reads every record and compares what they add up to with what the streams say of themselves.
-    /// Answers how many streams are whole and how many records can be read.
+    /// Reads every record and compares the result with the rows of the streams.
+    /// Returns how many streams are whole and how many records can be read.
     fn records(&mut self, streams: &Streams) -> (u64, u64) {
         let mut counted: HashMap<i64, Counted> = HashMap::new();
         let in_chunks = self.chunks(streams, &mut counted);
@@ -180,12 +180,12 @@ impl Look<'_> {
         let mut in_feed = self.feed(streams, &mut next_position);
         // What is in a chunk may be in its group still.
         self.groups(streams, &mut counted, next_position, &mut in_feed);
-        // What is damaged is missing among the chunks, and is told for itself.
+        // A damaged chunk is missing here, and is reported on its own.
         let all_read = counted.values().flat_map(|stream| &stream.chunks).all(|chunk| chunk.why.is_none());
         if in_chunks != in_feed && all_read {
             let (chunks, feed) = (in_chunks.count, in_feed.count);
             self.problems.add(format!(
-                "the sealed records ({chunks} can be read) and what says which is at which position ({feed}) do not agree"
+                "the sealed records ({chunks} can be read) and the feed, which has their positions ({feed}), do not match"
             ));
         }
 
@@ -207,15 +207,15 @@ impl Look<'_> {
         (whole_streams, readable)
     }
 
-    fn chunks(&mut self, streams: &Streams, counted: &mut HashMap<i64, Counted>) -> Places {
-        let mut places = Places::default();
+    fn chunks(&mut self, streams: &Streams, counted: &mut HashMap<i64, Counted>) -> PositionSum {
+        let mut places = PositionSum::default();
         let mut wrong = Vec::new();
         self.scan("chunks", layout::CHUNKS_BY_ID, &mut |row| {
             let chunk = match layout::stored_chunk(row) {
                 Ok(chunk) => chunk,
                 Err(fault) => {
-                    // Whose it is can be said where that much makes sense.
-                    let (stream, first_sequence, records) = layout::told_chunk(row)?;
+                    // The stream of a damaged chunk can be named if these columns are valid.
+                    let (stream, first_sequence, records) = layout::claimed_chunk(row)?;
                     let end = first_sequence.saturating_add(records);
                     match streams.get(&stream).filter(|(_, tail)| records > 0 && end <= tail.next_sequence) {
                         Some((_, tail)) => {
@@ -262,8 +262,8 @@ impl Look<'_> {
         places
     }
 
-    fn feed(&mut self, streams: &Streams, next_position: &mut u64) -> Places {
-        let mut places = Places::default();
+    fn feed(&mut self, streams: &Streams, next_position: &mut u64) -> PositionSum {
+        let mut places = PositionSum::default();
         let mut wrong = Vec::new();
         self.scan("feed", layout::FEED_BY_POSITION, &mut |row| {
             let FeedRow { first, last, spans } = match layout::stored_feed(row) {
@@ -297,7 +297,7 @@ impl Look<'_> {
         streams: &Streams,
         counted: &mut HashMap<i64, Counted>,
         mut next_position: u64,
-        in_both: &mut Places,
+        in_both: &mut PositionSum,
     ) {
         let mut wrong = Vec::new();
         let sql = r#"SELECT first_position, records, "index", events FROM groups
@@ -346,7 +346,7 @@ impl Look<'_> {
         wrong.into_iter().for_each(|sentence| self.problems.add(sentence));
     }
 
-    /// Whether the chunks of one stream follow each other and lead to where its row says.
+    /// Whether the chunks of one stream follow each other and lead to the end in its row.
     fn stream(&mut self, key: &StreamKey, told: &StreamTail, counted: &Counted) {
         let mut chunks: Vec<&Chunk> = counted.chunks.iter().collect();
         chunks.sort_by_key(|chunk| chunk.first_sequence);
@@ -372,7 +372,7 @@ impl Look<'_> {
         }
         if next != told.next_sequence {
             let tail = told.next_sequence;
-            self.problems.add(format!("stream {key} is sealed up to {next}, its row says {tail}"));
+            self.problems.add(format!("stream {key} is sealed up to {next}, but its row has {tail}"));
         } else if let Some(head) = head.filter(|head| *head != told.head) {
             self.problems.add(format!(
                 "stream {key} was changed: its sealed records add up to {head}, its head is {}",
@@ -408,8 +408,8 @@ impl Look<'_> {
         }
     }
 
-    /// Reads a table in the order of its number column, from the first to the last that can be read.
-    /// `sql` asks for rows with at least the number `?1`, at most `?2` of them, number first.
+    /// Reads a table in the order of its number column, from the first to the last readable row.
+    /// `sql` selects rows with at least the number `?1`, at most `?2` of them, number first.
     fn scan(&mut self, table: &str, sql: &str, each: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<()>) {
         let mut from = 0_i64;
         while !(self.stop)() {
@@ -472,7 +472,7 @@ impl Look<'_> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query([from, 1])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        // Every column is looked at, since a value may continue on a damaged page.
+        // Every column is read, since a value may continue on a damaged page.
         for column in 1..row.as_ref().column_count() {
             row.get_ref(column)?;
         }
@@ -480,7 +480,7 @@ impl Look<'_> {
     }
 }
 
-/// What is said of positions that nothing tells of.
+/// The message about positions without a record.
 fn gap(expected: u64, found: u64) -> Option<String> {
     (found > expected).then(|| format!("positions {expected} to {} have no readable record", found - 1))
 }
@@ -491,8 +491,8 @@ fn name(streams: &Streams, id: i64) -> String {
 
 /// SQLite's quick check of all pages.
 pub(crate) fn check_pages(connection: &Connection) -> Result<(), Fault> {
-    let doing = "checking the pages of the database";
+    let context = "checking the pages of the database";
     let first =
-        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).doing(doing)?;
-    if first == "ok" { Ok(()) } else { Err(crate::fault::corrupt(format!("{doing}: {first}"))) }
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)).context(context)?;
+    if first == "ok" { Ok(()) } else { Err(crate::fault::corrupt(format!("{context}: {first}"))) }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use recount_log::{Fault, FaultKind, Retry};
 
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 
 const LOCK: &str = "lock";
 const DATABASE: &str = "recount.db";
@@ -23,8 +23,8 @@ pub(crate) struct Folder {
     lock: File,
 }
 
-/// Gives the lock back in so many words. Closing the file is not enough: a process that is being started has a copy of
-/// it until its program begins, and would hold the folder as long.
+/// Releases the lock explicitly. Closing the file is not enough: a child process has a copy of
+/// it until its program starts, and would hold the folder as long.
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = self.lock.unlock() {
@@ -34,18 +34,18 @@ impl Drop for Folder {
 }
 
 impl Folder {
-    /// Makes the folder if it is not there, and takes it.
+    /// Creates the folder if it is missing, and locks it.
     pub(crate) fn take(path: &Path) -> Result<Self, Fault> {
         make_folder(path)?;
         let lock_path = path.join(LOCK);
         let mut lock = private(OpenOptions::new().read(true).write(true).create(true))
             .open(&lock_path)
-            .doing(&format!("opening {}", lock_path.display()))?;
+            .context(&format!("opening {}", lock_path.display()))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held(path, &mut lock)),
             Err(TryLockError::Error(error)) => {
-                return Err(error).doing(&format!("locking {}", lock_path.display()));
+                return Err(error).context(&format!("locking {}", lock_path.display()));
             }
         }
         // Only a help for people: the lock itself is what counts.
@@ -74,10 +74,10 @@ impl Folder {
         high_water_in(&self.path)
     }
 
-    /// Makes an empty database file, readable by its owner only, unless there is one.
+    /// Creates an empty database file, readable by its owner only, unless there is one.
     ///
-    /// The blob folder is made last, so where it is there has been a whole store: then a database that is
-    /// missing or empty is damage, and not a new one.
+    /// The blob folder is created last, so if it exists there was a whole store: then a
+    /// missing or empty database is damage, and not a new one.
     pub(crate) fn make_database(&self) -> Result<(), Fault> {
         let path = self.database();
         let empty = std::fs::metadata(&path).map_or(true, |database| database.len() == 0);
@@ -90,8 +90,8 @@ impl Folder {
         make_database_at(&path)
     }
 
-    /// Refuses a folder that is no whole store: half a backup, or one whose blobs are not there. The folder of blobs is
-    /// made before the first append.
+    /// Refuses a folder that is not a whole store: half a backup, or one whose blobs are missing. The folder of blobs is
+    /// created before the first append.
     pub(crate) fn check_blobs(&self, last_position: u64) -> Result<(), Fault> {
         if last_position == 0 || self.blobs().is_dir() {
             return Ok(());
@@ -134,7 +134,7 @@ pub(crate) fn make_database_at(path: &Path) -> Result<(), Fault> {
     match private(OpenOptions::new().write(true).create_new(true)).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error).doing(&format!("making {}", path.display())),
+        Err(error) => Err(error).context(&format!("making {}", path.display())),
     }
 }
 
@@ -151,7 +151,7 @@ fn held(path: &Path, lock: &mut File) -> Fault {
     Fault::new(FaultKind::Locked, Retry::Maybe, message)
 }
 
-/// Makes a folder and those above it, for their owner only; one that exists is left as it is.
+/// Creates a folder and its parents, for their owner only; an existing one is left as it is.
 pub(crate) fn make_folder(path: &Path) -> Result<(), Fault> {
     if path.is_dir() {
         return Ok(());
@@ -162,7 +162,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), Fault> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let fresh: Vec<&Path> =
         path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
-    builder.create(path).doing(&format!("making the folder {}", path.display()))?;
+    builder.create(path).context(&format!("making the folder {}", path.display()))?;
     for above in fresh.into_iter().filter_map(Path::parent).filter(|above| !above.as_os_str().is_empty()) {
         sync_folder(above)?;
     }
@@ -174,7 +174,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<(), Fault> {
     // Elsewhere a folder cannot be opened as a file, and names are durable by other means.
     if cfg!(unix) {
         let synced = File::open(path).and_then(|folder| folder.sync_all());
-        synced.doing(&format!("syncing the folder {}", path.display()))?;
+        synced.context(&format!("syncing the folder {}", path.display()))?;
     }
     Ok(())
 }

@@ -1,15 +1,14 @@
-//! What is to be sealed, read and made ready without changing anything: the oldest groups, sorted by stream
-//! and packed into chunks.
+//! Prepares sealing without changing anything: reads the oldest groups, sorts them by stream
+//! and packs them into chunks.
 //!
-//! A *window* of groups is as long as it takes for its streams to have a chunk of good size each, within a
-//! bound. So nearly all chunks are written once. Streams that have come to their end get nothing more, however
-//! long it is: when nearly all have, it ends sooner, because all of it is held in memory.
+//! A *window* of groups is long enough for its streams to have a chunk of good size each, within a
+//! bound. So nearly all chunks are written once. Streams that have ended get nothing more, however
+//! long the window: when nearly all have ended, it ends sooner, because all of it is held in memory.
 //!
-//! What one stream gets all the same in small pieces is written again with what follows: small chunks at its
-//! end become one when together they have a good size, and when there are many, those that are not larger than
-//! what comes after them, which at least doubles each. Some records of a window may be sealed already, left by
-//! a round that did not come to its end; they are passed over. This file must not know threads or who decides
-//! that it is time.
+//! Small pieces of a stream are written again together with what follows: small chunks at its
+//! end are merged when together they have a good size. When there are many, those that are not larger than
+//! what comes after them are merged, so sizes at least double. Some records of a window may be sealed already, left by
+//! an interrupted round; they are skipped. This file must not know threads or when sealing starts.
 
 use std::ops::Range;
 
@@ -17,7 +16,7 @@ use recount_log::chain::ChainValue;
 use recount_log::{Fault, FaultKind, StreamKey};
 use rusqlite::Connection;
 
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::layout::{self, Names, NewChunk, NewFeed, PackedChunk, StreamTail, Totals};
 use crate::limits::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, FEED_ROW_RECORDS_MAX, SEAL_GOING_ON_DIVISOR, SEAL_READ_BYTES,
@@ -49,7 +48,7 @@ pub(crate) struct Window<'c> {
     read: u64,
     /// What is new, stream by stream.
     stretches: QuickMap<i64, Stretch>,
-    /// At how many bytes it is asked again which streams go on.
+    /// At how many bytes the check for continuing streams is repeated.
     ask_at: u64,
     /// Hardly any did.
     ended: bool,
@@ -66,7 +65,7 @@ struct Stretch {
 /// One record of a window.
 struct Loose {
     position: u64,
-    /// Or [`NOBODY`].
+    /// The stream, or [`NOBODY`] for a removed record.
     stream: i64,
     sequence: u64,
     /// Which of the window's bytes, and where there.
@@ -78,7 +77,7 @@ struct Loose {
     damaged: bool,
 }
 
-/// A chunk that is written anew with what follows it.
+/// A chunk that is written again together with what follows it.
 struct TakenChunk {
     first_sequence: u64,
     start: ChainValue,
@@ -121,9 +120,9 @@ impl<'c> Window<'c> {
         }
     }
 
-    /// Reads groups, some at a time, so that no state of the database is kept in use for long: groups do not
-    /// change, unless records are taken away, and then this window is no longer needed. Ends early
-    /// when `unwanted` says so.
+    /// Reads groups, some at a time, so that no snapshot of the database is held for long: groups do not
+    /// change, unless records are removed, and then this window is no longer needed. Ends early
+    /// when `unwanted` returns true.
     pub(crate) fn gather(&mut self, bounds: &WindowBounds, unwanted: &dyn Fn() -> bool) -> Result<(), Fault> {
         let mut next = bounds.from;
         loop {
@@ -141,7 +140,7 @@ impl<'c> Window<'c> {
                     more = true;
                     return Ok(false);
                 }
-                // What was changed on the disk gets a chunk of its own, which says so.
+                // A group with damaged bytes gets a chunk of its own that keeps the damage detectable.
                 let damaged = group.check().is_err();
                 let mut bytes = 0;
                 let mut has_new = false;
@@ -174,7 +173,7 @@ impl<'c> Window<'c> {
         self.read >= enough || self.records.len() as u64 >= bounds.most.records
     }
 
-    /// Whether what was begun in the first half of the window hardly went on in the second.
+    /// Whether the streams of the first half of the window have few records in the second.
     fn nearly_all_have_ended(&self) -> bool {
         let half = self.read / 2;
         let going_on = self.stretches.values().filter(|one| one.first < half && one.last >= half);
@@ -227,7 +226,7 @@ impl<'c> Window<'c> {
 
     // ---- chunks ----
 
-    /// Shows the pieces of one stream after the other, until told to stop (`false`).
+    /// Passes the pieces of one stream to a closure, until it returns `false`.
     pub(crate) fn pieces(
         &mut self,
         each: &mut dyn FnMut(SealedPiece) -> Result<bool, Fault>,
@@ -306,7 +305,7 @@ fn feed_of(records: &[Loose]) -> Result<Vec<NewFeed>, Fault> {
     Ok(rows)
 }
 
-/// The small chunks at the end of a stream that are written anew with what follows, newest first: all of
+/// The small chunks at the end of a stream that are written again with what follows, newest first: all of
 /// them when that makes a chunk of good size; when there are many, those that are not larger than what
 /// comes after them.
 fn absorbed(connection: &Connection, stream: i64, new_bytes: u64) -> rusqlite::Result<Vec<i64>> {
@@ -325,7 +324,7 @@ fn absorbed(connection: &Connection, stream: i64, new_bytes: u64) -> rusqlite::R
     Ok(absorbed.map(|(chunk, _)| chunk).collect())
 }
 
-/// What brings the new records of one stream into chunks, step by step.
+/// Packs the new records of one stream into chunks, step by step.
 fn pieces_of(
     connection: &Connection,
     key: &StreamKey,
@@ -333,7 +332,7 @@ fn pieces_of(
     new: &[&Loose],
     joined: &[Vec<u8>],
 ) -> Result<Vec<SealedPiece>, Fault> {
-    let doing = format!("sealing records of stream {key}");
+    let context = format!("sealing records of stream {key}");
     let mut new_bytes = 0;
     for (record, expected) in new.iter().zip(tail.next_sequence..) {
         if record.sequence != expected {
@@ -345,7 +344,7 @@ fn pieces_of(
         new_bytes += record.range.len() as u64;
     }
     // Newest first.
-    let mut replaced = absorbed(connection, tail.id, new_bytes).doing(&doing)?;
+    let mut replaced = absorbed(connection, tail.id, new_bytes).context(&context)?;
     let mut taken: Vec<TakenChunk> = Vec::with_capacity(replaced.len());
     for chunk in &replaced {
         let read = layout::chunk_at(connection, &tail, *chunk, |chunk| {
@@ -355,7 +354,7 @@ fn pieces_of(
         });
         match read {
             Ok(chunk) => taken.push(chunk),
-            // A damaged chunk stays as it is: written anew it would pass for whole.
+            // A damaged chunk stays as it is: written again it would count as whole.
             Err(fault) if fault.kind == FaultKind::Corrupt => break,
             Err(fault) => return Err(fault),
         }
@@ -385,8 +384,8 @@ fn pieces_of(
     };
     let mut piece = fresh(tail, replaced);
     let (mut begin, mut chunk_start, mut chunk_bytes) = (0, start, 0);
-    // What was sealed is not hashed again: the chain goes on from where it was. Should the old records
-    // have been changed meanwhile, they do not lead there, and a look at the whole store finds it.
+    // Sealed records are not hashed again: the chain continues from its value. If the old records
+    // were changed meanwhile, they do not lead there, and a check of the whole store finds it.
     let mut head = tail.head;
     for place in 0..=records.len() {
         let bytes = records.get(place).map_or(0, |(_, bytes)| bytes.len());
@@ -407,7 +406,7 @@ fn pieces_of(
             let reached = || records[..place].iter().fold(start, |head, (_, bytes)| head.then(bytes));
             chunk_start = if place < first_new { reached() } else { head };
             (begin, chunk_bytes) = (place, 0);
-            // What was replaced goes in one piece with all of it that is written anew.
+            // Replaced chunks are in one piece with everything that replaces them.
             if place > first_new {
                 piece.after.next_sequence = first + place as u64;
                 piece.after.head = head;
@@ -431,7 +430,7 @@ fn pieces_of(
 mod tests {
     use super::*;
 
-    /// A window in which streams begin one after the other, and each goes on for so long.
+    /// A window in which streams start one after the other, and each continues for so long.
     fn window(connection: &Connection, streams: u64, each: u64, for_long: u64) -> Window<'_> {
         let mut window = Window::new(connection);
         window.read = streams * each;
@@ -446,7 +445,7 @@ mod tests {
     #[test]
     fn a_window_of_streams_that_have_ended_is_long_enough_and_one_of_streams_that_go_on_is_not() {
         let connection = Connection::open_in_memory().unwrap();
-        // How many streams, and for how many times its own bytes each goes on.
+        // How many streams, and for how many times its own bytes each continues.
         for (streams, for_long, ended) in
             [(1000, 0, true), (1000, 100, true), (1000, 130, false), (100, 100, false), (10_000, 1000, true)]
         {

@@ -1,18 +1,18 @@
-//! One group of appends inside one open transaction: each is judged before anything of it is written, so
-//! a refused one disturbs no other.
+//! Writes one group of appends in an open transaction: each append is checked before anything of it is written, so
+//! a refused one affects no other.
 //!
-//! It must not know when the transaction begins, how it ends or who is waiting.
+//! It must not know when the transaction begins, how it ends or which callers wait.
 
 use recount_log::{Append, AppendError, Fault, FaultKind, FeedRecord, Record, StreamAppend, StreamKey};
 use rusqlite::Connection;
 
 use crate::changes::ChangeJournal;
 use crate::cut;
-use crate::fault::Doing as _;
-use crate::fresh::{Fresh, RowState, RowStates};
-use crate::hot::{self, Hot, StreamSpan, Taken};
-use crate::layout::{self, Ends, Known, Totals};
+use crate::fault::FaultContext as _;
+use crate::hot::{self, Hot, RemovedRecords, StreamSpan};
+use crate::layout::{self, KnownTail, StoreEnd, Totals};
 use crate::packing;
+use crate::pending_rows::{PendingRows, RowState, RowStates};
 use crate::rows;
 use crate::tails::Tails;
 
@@ -21,38 +21,38 @@ pub(crate) struct Group<'c> {
     connection: &'c Connection,
     tails: &'c mut Tails,
     shared: GroupContext<'c>,
-    ends: Ends,
-    written: &'c mut Written,
+    ends: StoreEnd,
+    written: &'c mut GroupOutcome,
     others_changed: bool,
 }
 
-/// What was committed before, as it is known in memory.
+/// The committed state, as it is in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupContext<'c> {
     pub(crate) hot: &'c Hot,
-    pub(crate) fresh: &'c Fresh,
+    pub(crate) pending_rows: &'c PendingRows,
     pub(crate) journal: &'c ChangeJournal,
     /// See [`crate::limits::FRESH_ROWS_MAX`].
     pub(crate) fresh_rows_max: usize,
 }
 
-/// What a group leaves to be told, once it is durable. One is used for all groups, so that what it holds
-/// need not be made anew.
+/// The outcome of a group, for the observer and the indexes once it is durable. One is reused for all groups, to save
+/// allocations.
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct GroupOutcome {
     pub(crate) records: Vec<FeedRecord>,
-    /// Beside each record the number of its stream.
+    /// For each record the number of its stream.
     owners: Vec<i64>,
     /// In order of position.
     spans: Vec<StreamSpan>,
-    taken: Vec<Taken>,
-    ends: Ends,
+    taken: Vec<RemovedRecords>,
+    ends: StoreEnd,
     totals: Totals,
     /// What rows are now.
     states: RowStates,
-    /// All that was fresh before is in the table.
+    /// All rows that were pending before are in the table.
     folded: bool,
-    /// Where the journal of changed rows stands, if it moved.
+    /// The new position of the journal of changed rows, if it moved.
     journal: Option<ChangeJournal>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Written {
 pub(crate) enum CommitProof {
     /// There is a group that ends at this position.
     Position(u64),
-    /// The fence was raised to this. (A row's version would prove nothing: it may have been made anew.)
+    /// The fence was raised to this. (A row's version would prove nothing: the row may have been created again.)
     Fence(i64),
     /// Nothing was changed.
     Nothing,
@@ -71,7 +71,7 @@ impl<'c> Group<'c> {
         connection: &'c Connection,
         tails: &'c mut Tails,
         shared: GroupContext<'c>,
-        written: &'c mut Written,
+        written: &'c mut GroupOutcome,
     ) -> Self {
         written.clear();
         Group { connection, tails, shared, ends: shared.hot.ends(), written, others_changed: false }
@@ -159,34 +159,34 @@ impl<'c> Group<'c> {
                 let index = packing::group_index(first.record.position, &joined, slots);
                 let position = first.record.position;
                 layout::insert_group(self.connection, position, written.records.len(), &index, &joined)
-                    .doing(&format!("writing the records from position {position} on"))?;
+                    .context(&format!("writing the records from position {position} on"))?;
                 Ok(CommitProof::Position(last.record.position))
             }
             _ if self.others_changed => {
-                Ok(CommitProof::Fence(layout::raise_fence(self.connection).doing("raising the fence")?))
+                Ok(CommitProof::Fence(layout::raise_fence(self.connection).context("raising the fence")?))
             }
             _ => Ok(CommitProof::Nothing),
         }
     }
 
-    /// Writes the changes of rows, and brings the earlier ones to the table when they are many. Where content was taken
-    /// away nothing of them may lie anywhere else.
+    /// Writes the changes of rows, and moves earlier ones to the table when there are many. When content was removed,
+    /// no copy may be left anywhere else.
     fn write_changes(&mut self) -> Result<(), Fault> {
         let (takes, changes) = (self.written.took(), !self.written.states.is_empty());
         self.others_changed |= changes;
         if !takes && !changes {
             return Ok(());
         }
-        let GroupContext { fresh, journal, fresh_rows_max, .. } = self.shared;
+        let GroupContext { pending_rows, journal, fresh_rows_max, .. } = self.shared;
         let mut journal = journal.clone();
         if takes {
-            journal.fold_with(self.connection, fresh, &self.written.states)?;
+            journal.fold_with(self.connection, pending_rows, &self.written.states)?;
             journal.empty(self.connection)?;
             self.written.states.clear();
             self.written.folded = true;
         } else {
-            if journal.is_full() || fresh.amount().is_much(fresh_rows_max) {
-                journal.fold(self.connection, fresh)?;
+            if journal.is_full() || pending_rows.amount().is_much(fresh_rows_max) {
+                journal.fold(self.connection, pending_rows)?;
                 self.written.folded = true;
                 if journal.holds_much() {
                     journal.empty(self.connection)?;
@@ -203,16 +203,16 @@ impl<'c> Group<'c> {
         if let Some(state) = self.written.states.get(space, key) {
             return Ok((state.version(), state.in_table));
         }
-        if let Some(state) = self.shared.fresh.get(space, key) {
+        if let Some(state) = self.shared.pending_rows.get(space, key) {
             return Ok((state.version(), state.in_table));
         }
         let version = rows::row_version(self.connection, space, key);
-        let version = version.doing(&format!("reading row {space}/{key}"))?;
+        let version = version.context(&format!("reading row {space}/{key}"))?;
         Ok((version, version.is_some()))
     }
 
     /// What is known of a stream by now; without a number if there is none of that name.
-    fn known(&mut self, key: &StreamKey) -> Result<Known, Fault> {
+    fn known(&mut self, key: &StreamKey) -> Result<KnownTail, Fault> {
         if let Some(known) = self.tails.get(key) {
             return Ok(known);
         }
@@ -220,8 +220,8 @@ impl<'c> Group<'c> {
             Some(known) => known,
             // The number of a new stream is given when something is written to it.
             None => layout::stream_tail(self.connection, key)
-                .doing(&format!("reading the tail of stream {key}"))?
-                .map_or_else(Known::default, |tail| tail.known()),
+                .context(&format!("reading the tail of stream {key}"))?
+                .map_or_else(KnownTail::default, |tail| tail.known()),
         };
         self.tails.put(key, known);
         Ok(known)
@@ -230,7 +230,7 @@ impl<'c> Group<'c> {
     fn take_away(
         &mut self,
         key: &StreamKey,
-        known: Known,
+        known: KnownTail,
         keep_from: u64,
         erased: bool,
     ) -> Result<(), Fault> {
@@ -247,7 +247,7 @@ impl<'c> Group<'c> {
             self.ends.last_stream += 1;
             known.id = self.ends.last_stream;
             layout::insert_stream(self.connection, &part.stream, known.id)
-                .doing(&format!("writing the name of stream {}", part.stream))?;
+                .context(&format!("writing the name of stream {}", part.stream))?;
         }
         let (key, first_sequence) = (&part.stream, known.next_sequence);
         for bytes in &part.records {
@@ -267,7 +267,7 @@ impl<'c> Group<'c> {
     }
 }
 
-impl Written {
+impl GroupOutcome {
     fn clear(&mut self) {
         self.records.clear();
         self.owners.clear();
@@ -279,12 +279,12 @@ impl Written {
         self.journal = None;
     }
 
-    /// Whether content was taken away that must not stay in the write-ahead log either.
+    /// Whether content was removed that must not stay in the write-ahead log either.
     pub(crate) fn took(&self) -> bool {
         !self.taken.is_empty()
     }
 
-    /// Whether any of that was of a stream that is hot. To be asked before [`Written::remember`].
+    /// Whether any of that was of a hot stream. Must be called before [`GroupOutcome::remember`].
     pub(crate) fn took_of_hot(&self, hot: &Hot) -> bool {
         self.taken.iter().any(|taken| hot.known(&taken.key).is_some())
     }
@@ -293,11 +293,11 @@ impl Written {
         self.totals
     }
 
-    /// Lets everybody know where things are now.
-    pub(crate) fn remember(&mut self, hot: &Hot, fresh: &Fresh, journal: &mut ChangeJournal) {
+    /// Updates the indexes in memory that readers use.
+    pub(crate) fn remember(&mut self, hot: &Hot, pending_rows: &PendingRows, journal: &mut ChangeJournal) {
         if let Some(moved) = self.journal.take() {
             *journal = moved;
-            fresh.landed(&mut self.states, self.folded, recount_world::moment());
+            pending_rows.landed(&mut self.states, self.folded, recount_world::moment());
         }
         for taken in &self.taken {
             hot.cut(taken);
@@ -306,12 +306,12 @@ impl Written {
             let (first_position, last_position) = (first.record.position, last.record.position);
             let since = recount_world::moment();
             let (totals, spans) = (self.totals, &self.spans[..]);
-            let group = hot::Landed { first_position, last_position, totals, since, spans };
+            let group = hot::CommittedGroup { first_position, last_position, totals, since, spans };
             hot.landed(&group, self.ends);
         }
     }
 
-    /// The group did not land: the writer forgets what it would have changed.
+    /// The group was not committed: drops its changes from the writer's memory.
     pub(crate) fn forget(&self, tails: &mut Tails) {
         let (written, taken) =
             (self.spans.iter().map(|span| &span.key), self.taken.iter().map(|one| &one.key));
@@ -320,7 +320,7 @@ impl Written {
 }
 
 impl CommitProof {
-    /// Whether the group is there, by what the database itself says.
+    /// Whether the group is in the database.
     pub(crate) fn holds(&self, connection: &Connection) -> rusqlite::Result<bool> {
         match self {
             CommitProof::Position(last) => Ok(layout::last_position(connection)? >= *last),

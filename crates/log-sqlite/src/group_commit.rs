@@ -1,10 +1,9 @@
 //! Group commit: whether the writer waits, before it begins a commit, for appends that are about to come.
 //!
-//! A commit costs nearly as much for one append as for thirty: a sync and a few pages. Under many concurrent appends it
-//! pays to wait for more of them; under few it only costs time. The number of concurrent clients is not known, but now
-//! and then the writer is busy for longer (a slow sync, a sealing), and as many appends as are then in the queue came at
-//! the same time. The writer waits for a part of them, no longer than a few commits take. If they do not come, it waits
-//! for fewer the next time.
+//! A commit costs nearly as much for one append as for thirty: a sync and a few pages. So waiting for more appends pays
+//! under many concurrent clients, and only costs time under few. The number of clients is estimated: when the writer was
+//! busy for longer (a slow sync, a sealing), the queue length afterwards is the number of concurrent appends. The writer
+//! then waits for a part of that number, for at most a few commits. After a wait in vain it lowers the estimate.
 //!
 //! A single client never waits, except for a few commits after many clients have gone. This file only decides: it must
 //! not know the queue, threads or clocks. See [`GroupCommitPolicy`].
@@ -13,7 +12,7 @@ use std::time::Duration;
 
 use crate::limits::{GROUP_WAIT_COMMITS, GROUP_WAIT_DIVISOR, GROUP_WAIT_LESS_DIVISOR, GROUP_WAIT_MAX};
 
-/// What is known of those who append.
+/// The estimate of concurrent appends.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCommitPolicy {
     /// So many appended at the same time, lately.
@@ -23,13 +22,13 @@ pub(crate) struct GroupCommitPolicy {
 }
 
 impl GroupCommitPolicy {
-    /// How many are to be in line before a commit begins, and how long they are waited for; `None`: it begins.
+    /// The queue length to wait for before a commit, and how long; `None`: commit now.
     pub(crate) fn wanted(&self) -> Option<(usize, Duration)> {
         let count = self.at_once / GROUP_WAIT_DIVISOR;
         (count > 1).then(|| (count, (self.took * GROUP_WAIT_COMMITS).min(GROUP_WAIT_MAX)))
     }
 
-    /// So many were in line when it was taken.
+    /// Records the queue length when it was taken.
     pub(crate) fn came(&mut self, count: usize) {
         if self.wanted().is_some_and(|(wanted, _)| count < wanted) {
             self.at_once -= self.at_once.div_ceil(GROUP_WAIT_LESS_DIVISOR);
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_crowd_somebody_alone_waits_a_few_times_and_then_never_again() {
+    fn after_many_clients_a_single_one_waits_a_few_times_and_then_never_again() {
         let mut policy = after(&[4096]);
         let mut waits = 0;
         while policy.wanted().is_some() {

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 
 use recount_log::Fault;
 
-use crate::fault::Doing as _;
+use crate::fault::FaultContext as _;
 use crate::folder::{private, sync_folder};
 use crate::limits;
 use crate::options::Durability;
@@ -29,7 +29,7 @@ const SLOT: usize = 8 + 8 + 8 + 8 + 16;
 const SLOTS: [u64; 2] = [0, 512];
 const FILE_BYTES: u64 = 1024;
 
-/// What one slot says.
+/// The content of one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// How often the mark was written; the higher one counts.
@@ -38,7 +38,7 @@ pub(crate) struct Mark {
     pub(crate) durability: Durability,
 }
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadMark {
     Missing,
@@ -53,7 +53,7 @@ pub(crate) fn read(path: &Path) -> Result<ReadMark, Fault> {
     let read = File::open(path).and_then(|file| file.take(FILE_BYTES).read_to_end(&mut bytes));
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadMark::Missing),
-        read => read.doing(&format!("reading {}", path.display()))?,
+        read => read.context(&format!("reading {}", path.display()))?,
     };
     let marks = SLOTS.iter().filter_map(|place| {
         let place = usize::try_from(*place).ok()?;
@@ -98,18 +98,19 @@ impl HighWater {
         durability: Durability,
         held: impl Send + 'static,
     ) -> Result<(Self, JoinHandle<()>), Fault> {
-        let doing = format!("writing {}", path.display());
+        let context = format!("writing {}", path.display());
         let found = read(path)?;
         let count = match found {
             ReadMark::Mark(mark) => mark.count,
             ReadMark::Missing | ReadMark::Unreadable => 0,
         };
-        let file =
-            private(OpenOptions::new().write(true).create(true).truncate(false)).open(path).doing(&doing)?;
-        file.set_len(FILE_BYTES).doing(&doing)?;
+        let file = private(OpenOptions::new().write(true).create(true).truncate(false))
+            .open(path)
+            .context(&context)?;
+        file.set_len(FILE_BYTES).context(&context)?;
         let mut written = MarkFile { file, mark: Mark { count, position, durability } };
-        written.write(position).doing(&doing)?;
-        written.file.sync_all().doing(&doing)?;
+        written.write(position).context(&context)?;
+        written.file.sync_all().context(&context)?;
         if found == ReadMark::Missing
             && let Some(folder) = path.parent()
         {

@@ -1,9 +1,8 @@
-//! What is known of the hot part without looking at the disk: which streams have records there, in which
-//! groups, and where those streams end.
+//! The index of the hot part in memory: which streams have records there, in which groups, and where those streams end.
 //!
-//! The writer changes it, after a commit is durable and before any observer or client learns of it. A reader asks it
-//! *before* it takes its snapshot of the database, never after: then whatever it was told is in the
-//! snapshot, either still hot or sealed by now, and the snapshot itself says which. It must not know SQL.
+//! The writer changes it after a commit is durable and before any observer or client learns of it. A reader reads it
+//! *before* it takes its snapshot of the database, never after: then everything in the index is in the
+//! snapshot, either still hot or sealed by now, and the snapshot shows which. It must not know SQL.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -12,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use recount_log::{Damage, Fault, StreamKey};
 use tokio::time::Instant;
 
-use crate::layout::{Ends, Known, Totals};
+use crate::layout::{KnownTail, StoreEnd, Totals};
 pub(crate) use crate::parts::Part;
 use crate::parts::Parts;
 use crate::quick::QuickMap;
@@ -28,7 +27,7 @@ pub(crate) struct HotIndex {
     streams: QuickMap<StreamKey, Box<HotStream>>,
     /// Oldest first.
     groups: VecDeque<HotGroup>,
-    pub(crate) ends: Ends,
+    pub(crate) ends: StoreEnd,
     /// Of all groups.
     hot: Totals,
     /// Of all chunks.
@@ -40,7 +39,7 @@ pub(crate) struct HotIndex {
 }
 
 struct HotStream {
-    known: Known,
+    known: KnownTail,
     /// Without a gap up to the tail.
     parts: Parts,
 }
@@ -53,7 +52,7 @@ struct HotGroup {
 }
 
 /// One group that was committed, for the index.
-pub(crate) struct Landed<'s> {
+pub(crate) struct CommittedGroup<'s> {
     pub(crate) first_position: u64,
     pub(crate) last_position: u64,
     pub(crate) totals: Totals,
@@ -62,20 +61,20 @@ pub(crate) struct Landed<'s> {
     pub(crate) spans: &'s [StreamSpan],
 }
 
-/// Records that one append brought for one stream, and what is known of the stream after them.
+/// Records of one append for one stream, and the state of the stream after them.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamSpan {
     pub(crate) key: StreamKey,
     pub(crate) first_sequence: u64,
     pub(crate) count: u64,
-    pub(crate) known: Known,
+    pub(crate) known: KnownTail,
 }
 
-/// What was taken away of one stream.
-pub(crate) struct Taken {
+/// What was removed from one stream.
+pub(crate) struct RemovedRecords {
     pub(crate) key: StreamKey,
     /// What it is now.
-    pub(crate) known: Known,
+    pub(crate) known: KnownTail,
     /// From groups, by the first position of each.
     pub(crate) hot: Vec<(u64, Totals)>,
     /// From chunks.
@@ -101,12 +100,12 @@ impl Hot {
 
     // ---- for readers ----
 
-    pub(crate) fn known(&self, key: &StreamKey) -> Option<Known> {
+    pub(crate) fn known(&self, key: &StreamKey) -> Option<KnownTail> {
         self.lock().streams.get(key).map(|stream| stream.known)
     }
 
     /// The same, with where the records of the stream are.
-    pub(crate) fn known_with_parts(&self, key: &StreamKey) -> Option<(Known, Vec<Part>)> {
+    pub(crate) fn known_with_parts(&self, key: &StreamKey) -> Option<(KnownTail, Vec<Part>)> {
         let inner = self.lock();
         let stream = inner.streams.get(key)?;
         Some((stream.known, stream.parts.from(0, usize::MAX)))
@@ -119,7 +118,7 @@ impl Hot {
         stream.parts.from(from, max)
     }
 
-    /// Why nothing may be added to a stream, nor taken away, if it has damaged records.
+    /// Why nothing may be appended to a stream or removed from it, if it has damaged records.
     pub(crate) fn refusal(&self, key: &StreamKey) -> Option<Fault> {
         let inner = self.lock();
         let range = inner.damaged.get(key)?;
@@ -130,7 +129,7 @@ impl Hot {
         }))
     }
 
-    pub(crate) fn ends(&self) -> Ends {
+    pub(crate) fn ends(&self) -> StoreEnd {
         self.lock().ends
     }
 
@@ -154,15 +153,15 @@ impl Hot {
         }
     }
 
-    // ---- what the writer tells, after each commit ----
+    // ---- called by the writer after each commit ----
 
-    /// Forgets everything for what was read anew.
+    /// Replaces the whole index with one that was read from the disk.
     pub(crate) fn replace(&self, inner: HotIndex) {
         *self.lock() = inner;
     }
 
     /// A group landed.
-    pub(crate) fn landed(&self, group: &Landed<'_>, ends: Ends) {
+    pub(crate) fn landed(&self, group: &CommittedGroup<'_>, ends: StoreEnd) {
         let mut inner = self.lock();
         inner.ends = ends;
         inner.land(group);
@@ -175,7 +174,7 @@ impl Hot {
         inner.both.more(more);
     }
 
-    /// Groups up to a position, with records of these streams and all of them sealed, were taken away.
+    /// Groups up to a position, with records of these streams and all of them sealed, were removed.
     pub(crate) fn taken_away(&self, last_position: u64, streams: &[StreamKey]) {
         let mut inner = self.lock();
         while let Some(gone) = inner.groups.pop_front_if(|group| group.last_position <= last_position) {
@@ -193,8 +192,8 @@ impl Hot {
     }
 
     /// A stream was cut or erased.
-    pub(crate) fn cut(&self, taken: &Taken) {
-        let Taken { key, known, hot, sealed, both } = taken;
+    pub(crate) fn cut(&self, taken: &RemovedRecords) {
+        let RemovedRecords { key, known, hot, sealed, both } = taken;
         let known = *known;
         let mut inner = self.lock();
         inner.sealed.less(*sealed);
@@ -231,7 +230,7 @@ impl HotIndex {
         self.both.more(totals);
     }
 
-    pub(crate) fn land(&mut self, group: &Landed<'_>) {
+    pub(crate) fn land(&mut self, group: &CommittedGroup<'_>) {
         for span in group.spans {
             let part =
                 Part { first_sequence: span.first_sequence, count: span.count, group: group.first_position };

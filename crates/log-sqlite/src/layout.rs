@@ -1,7 +1,7 @@
-//! The tables of records, in SQL. The rows of spaces, which are no records, have `rows.rs`.
+//! The tables of records, in SQL. The rows of spaces, which are not records, are in `rows.rs`.
 //!
-//! What comes next, the hot part: `groups`, one row a commit. What came before, the sealed part: `chunks`, rows of one
-//! stream each, with `feed` to say which record is at which position. A row of `streams` tells of the sealed part only.
+//! The hot part: `groups`, one row per commit. The sealed part: `chunks`, rows of one
+//! stream each, and `feed`, which maps positions to records. A row of `streams` describes the sealed part only.
 //! `packing.rs` packs the values; these files know neither transactions nor threads.
 
 mod chunks;

@@ -1,27 +1,27 @@
-//! The store in one SQLite database: the default, and it needs nothing beside a folder.
+//! The SQLite store: one database in a folder; the default.
 //!
 //! ```text
-//!   appends ─▶ bounded queue ─▶ writer thread ─▶ one transaction, one sync a group ─▶ observer ─▶ answers
+//!   appends ─▶ bounded queue ─▶ writer thread ─▶ one transaction, one sync per group ─▶ observer ─▶ answers
 //!                                     │      └ when idle or when much is hot: seals the oldest groups
 //!                                     │        ◀─ sealer thread: reads them and packs them by stream
 //!                                     │ pages written
 //!                                     ▼
 //!                              checkpoint thread ─▶ copies the write-ahead log into the database
 //!   reads ───▶ bounded queue ─▶ reader threads, one read-only connection each
-//!   blobs ───▶ bounded queue ─▶ blob threads ─▶ one file a blob, named by its hash
+//!   blobs ───▶ bounded queue ─▶ blob threads ─▶ one file per blob, named by its hash
 //! ```
 //!
-//! The data folder holds `lock`, `recount.db` (with `-wal` and `-shm` beside it), `high-water` and `blobs/`. One
-//! process at a time has it. Before SQLite opens the database, what lies there is compared with what was acknowledged
-//! (`loss.rs`). The writer takes whatever waits, checks each append before it writes anything of
-//! it, commits all of them at once and answers after the sync. The sync in flight is the gathering window; only
-//! where many append at once it waits a little for more of them (`group_commit.rs`).
+//! The data folder holds `lock`, `recount.db` (with `-wal` and `-shm`), `high-water` and `blobs/`. One
+//! process at a time can lock it. Before SQLite opens the database, its end is compared with what was acknowledged
+//! (`loss.rs`). The writer takes everything that is queued, checks each append before it writes anything of
+//! it, commits all of them at once and answers after the sync. Appends gather while a sync is in flight; only
+//! under many concurrent appends the writer waits a little for more of them (`group_commit.rs`).
 //!
-//! A commit is one row: its records in the order they came, of whatever streams (*hot*). Which streams have
-//! records there is known in memory and read again at open. Later the oldest of these rows are taken apart
-//! and their records put into rows of one stream each (*sealed*), so that history is contiguous.
+//! A commit is one row with its records in order, of any streams (*hot*). An index in memory, rebuilt at open, has the
+//! streams of hot records. Later the oldest of these rows are split
+//! and their records written to rows of one stream each (*sealed*), so that history is contiguous.
 //!
-//! Changes of rows are written with their commit as one value, too (*fresh*), and brought into their table many commits
+//! Changes of rows are written with their commit as one value, too (*pending*), and written to their table many commits
 //! later, each row once; a read of a row gets the newest state from memory.
 //!
 //! This crate must never know what a record contains. Start reading at [`SqliteStore`]; `schema.rs` defines the tables,
@@ -36,7 +36,6 @@ mod cut;
 mod examine;
 mod fault;
 mod folder;
-mod fresh;
 mod gather;
 mod group;
 mod group_commit;
@@ -54,6 +53,7 @@ mod packing;
 mod page_images;
 mod pages;
 mod parts;
+mod pending_rows;
 mod pool;
 mod quick;
 mod reading;
@@ -74,7 +74,7 @@ mod writer;
 mod writer_queue;
 
 pub use marker::BACKUP_MARKER;
-pub use offline::{Glance, SCHEMA, copy, glance, high_water, inspect, kept_logs};
+pub use offline::{FolderCheck, SCHEMA, copy, glance, high_water, inspect, kept_logs};
 pub use options::{Durability, SqliteOptions};
 #[doc(hidden)]
 pub use reserve::ReserveGate;

@@ -1,4 +1,4 @@
-//! Limits of this store beside those of every store ([`recount_log::limits`]), and what happens at each.
+//! Limits of this store in addition to those of every store ([`recount_log::limits`]), and what happens at each.
 
 use std::time::Duration;
 
@@ -31,36 +31,36 @@ pub const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// The writer goes on meanwhile.
 pub const CHECKPOINT_PAGES: u32 = 4096;
 
-/// Multiple of [`CHECKPOINT_PAGES`] at which the write-ahead log is begun again from its start as soon as
-/// nearly all of it is copied (64 MiB). The writer stands still for the rest of the copy.
+/// Multiple of [`CHECKPOINT_PAGES`] at which the write-ahead log is restarted as soon as
+/// nearly all of it is copied (64 MiB). The writer waits for the rest of the copy.
 pub const RESTART_FACTOR: u32 = 4;
 
 /// When no more than this fraction of [`CHECKPOINT_PAGES`] is left, nearly all is copied (1 MiB).
 pub const RESTART_LEFT_DIVISOR: u32 = 16;
 
-/// Multiple of [`CHECKPOINT_PAGES`] at which the writer stands still however much is left to copy, and the
-/// file is cut (256 MiB). It grows past this only while a reader keeps an old state in use (a look at the
+/// Multiple of [`CHECKPOINT_PAGES`] at which the writer waits however much is left to copy, and the
+/// file is cut (256 MiB). It grows past this only while a reader holds an old snapshot (a check of the
 /// whole store, a backup); then this is tried again each time [`CHECKPOINT_PAGES`] more were written.
 pub const TRUNCATE_FACTOR: u32 = 16;
 
-/// Copies that are asked for and have not begun. A further ordinary one is not asked for; one that the writer
-/// stands still for waits.
+/// Requested copies that have not started. A further ordinary one is not requested; one that the writer
+/// waits for waits.
 pub const CHECKPOINTS_WAITING_MAX: usize = 1;
 
-/// Each copy that the writer stands still for is answered once, without waiting.
+/// Each copy that the writer waits for is answered once, without blocking.
 pub const CHECKPOINT_ANSWERS_MAX: usize = 1;
 
-/// Nothing is ever sent here: the writer learns of the others' end by their hanging up.
+/// Nothing is ever sent here: the writer learns of the end of other threads when the channel closes.
 pub const SIGNS_OF_LIFE_MAX: usize = 0;
 
-/// How long beginning the write-ahead log again waits for readers of an old state before it gives up until
-/// [`CHECKPOINT_PAGES`] more were written. The writer stands still as long.
+/// How long a restart of the write-ahead log waits for readers of an old snapshot before it gives up until
+/// [`CHECKPOINT_PAGES`] more were written. The writer waits as long.
 pub const RESTART_WAIT: Duration = Duration::from_millis(5);
 
 /// The same when the file is cut.
 pub const TRUNCATE_WAIT: Duration = Duration::from_millis(50);
 
-/// Size to which the file of the write-ahead log is cut when it is begun again.
+/// Size to which the file of the write-ahead log is cut when it is restarted.
 pub const WAL_KEPT_BYTES: u64 = 64 << 20;
 
 /// Memory the connection that writes uses for pages.
@@ -81,11 +81,11 @@ pub const STATEMENTS_KEPT_MAX: usize = 32;
 /// opening stays quick. `integrity` checks all of it.
 pub const OPEN_CHECK_BYTES_MAX: u64 = 64 << 20;
 
-/// How much nicer than the other threads of the process the writer's thread asks to be scheduled. Refusal is
-/// ignored, and the operating system ends at its own bound.
+/// The niceness that the writer's thread requests, relative to the process. A refusal is ignored, and the operating
+/// system applies its own bound.
 pub const WRITER_NICENESS: i32 = -10;
 
-/// Of those who append at once, as the writer knows them, one in so many is in line before it begins a commit.
+/// The writer starts a commit when the queue has this fraction of the estimated number of concurrent appends.
 /// (`group_commit.rs`, `docs/decisions/0022`)
 pub const GROUP_WAIT_DIVISOR: usize = 3;
 
@@ -95,7 +95,7 @@ pub const GROUP_WAIT_COMMITS: u32 = 5;
 /// And no longer than this.
 pub const GROUP_WAIT_MAX: Duration = Duration::from_millis(2);
 
-/// When it waited in vain, one in so many fewer are said to append at once.
+/// After a wait in vain, the estimate of concurrent appends falls by this fraction.
 pub const GROUP_WAIT_LESS_DIVISOR: usize = 4;
 
 /// Records in the hot part; when there are more, sealing is forced before the next commit.
@@ -106,11 +106,11 @@ pub const HOT_RECORDS_MAX: u64 = 512 << 10;
 pub const HOT_BYTES_MAX: u64 = 256 << 20;
 
 /// The fraction of [`HOT_RECORDS_MAX`] or [`HOT_BYTES_MAX`] from which on as much is sealed between
-/// commits as comes in.
+/// commits as is appended.
 pub const HOT_LEVEL_DIVISOR: u64 = 2;
 
-/// Rows whose newest state is not in their table yet; when there are as many, the next commit that changes a row brings
-/// them there.
+/// Rows whose newest state is not in their table yet; at this many, the next commit that changes a row writes
+/// them to the table.
 pub const FRESH_ROWS_MAX: usize = 2048;
 
 /// Bytes of such rows at which that happens too.
@@ -119,28 +119,27 @@ pub const FRESH_BYTES_MAX: usize = 1 << 20;
 /// How long a row stays out of its table when nothing is waiting.
 pub const FRESH_AGE: Duration = Duration::from_secs(1);
 
-/// Bytes that a data folder reserves for what takes things away. Of a full disk, as much can be pruned or erased in one
-/// append; of a larger run less has to be asked for at a time. (`reserve.rs`, `docs/decisions/0032`)
+/// Bytes that a data folder reserves for deletions. On a full disk, as much can be pruned or erased in one append;
+/// prune a larger run in steps. (`reserve.rs`, `docs/decisions/0032`)
 pub const RESERVE_BYTES: u64 = 32 << 20;
 
 /// Bytes of the reserve that are written at a time where a file system cannot allocate them.
 pub const RESERVE_PIECE_BYTES: usize = 64 << 10;
 
-/// Free bytes of the file system below which a store says that it has no space, whether or not an append has failed.
+/// Free bytes of the file system below which a store reports no space, whether or not an append has failed.
 pub const FREE_BYTES_MIN: u64 = 1 << 20;
 
-/// How long after bringing rows to their table failed it is tried again.
+/// The retry delay after a failed write of rows to their table.
 pub const FOLD_RETRY: Duration = Duration::from_secs(5);
 
-/// Commits whose changes of rows are kept beside the table; at as many they are brought there. A later commit takes the
-/// place of the one that is as many before it.
+/// Commits whose changes of rows are kept outside the table; at this many they are written to it. A later commit
+/// overwrites the one that is as many before it.
 pub const CHANGES_KEPT_MAX: u64 = 128;
 
-/// Bytes of changes that are kept, those included that are in the table by now; above it they are taken away when the
-/// table is brought up to date.
+/// Bytes of kept changes, also of those in the table by now; above it they are removed when the table is updated.
 pub const CHANGES_KEPT_BYTES_MAX: u64 = 4 << 20;
 
-/// How long a record stays hot when there is no haste. Then all that is hot is sealed.
+/// How long a record stays hot normally. Then everything hot is sealed.
 pub const SEAL_AGE: Duration = Duration::from_secs(10);
 
 /// How long after a sealing that failed it is tried again.
@@ -152,12 +151,12 @@ pub const SEAL_BATCH_RECORDS: u64 = 4096;
 /// Bytes after which one sealing transaction takes no further chunk. Appends wait as long.
 pub const SEAL_BATCH_BYTES: u64 = 512 << 10;
 
-/// Bytes for each of its streams that a window of groups, which are sealed together, reaches for: then nearly
-/// all chunks are of good size when they are first written.
+/// Target bytes per stream of a window of groups that are sealed together: then nearly all chunks have a good size
+/// when they are first written.
 pub const SEAL_STREAM_BYTES: u64 = 96 << 10;
 
 /// When fewer than one in so many streams of a window go on through it, and they have less than this share of its
-/// bytes, it takes no further group: a longer one would spare hardly any chunk.
+/// bytes, it takes no further group: a longer one would save hardly any chunk.
 pub const SEAL_GOING_ON_DIVISOR: u64 = 8;
 
 /// Bytes after which a window takes no further group. So much is held in memory while it is sealed.
@@ -166,19 +165,19 @@ pub const SEAL_WINDOW_BYTES_MAX: u64 = 32 << 20;
 /// Records after which a window takes no further group.
 pub const SEAL_WINDOW_RECORDS_MAX: u64 = 128 << 10;
 
-/// Bytes of groups that are read in one state of the database.
+/// Bytes of groups that are read in one snapshot of the database.
 pub const SEAL_READ_BYTES: u64 = 4 << 20;
 
-/// Bytes of groups that are taken away together, or somewhat more.
+/// Bytes of groups that are removed together, or somewhat more.
 pub const SEAL_UNIT_BYTES: u64 = 128 << 10;
 
 /// Transactions' worth of chunks that are ready and wait to be written.
 pub const SEAL_PORTIONS_WAITING_MAX: usize = 2;
 
-/// Windows that are asked for and not begun. A further one waits.
+/// Requested windows that have not started. A further one waits.
 pub const SEAL_WINDOWS_WAITING_MAX: usize = 1;
 
-/// While much is hot, a little more is sealed than comes in: as much more as it is divided by this.
+/// While much is hot, more is sealed than is appended: by the appended amount divided by this.
 pub const SEAL_MORE_DIVISOR: u64 = 8;
 
 /// A chunk with fewer bytes is small: when those at the end of a stream have as much together, they are
@@ -192,13 +191,13 @@ pub const SMALL_CHUNKS_MAX: usize = 8;
 /// Bytes after which a chunk takes no further record. A record that is larger has a chunk of its own.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 
-/// Positions told by one row of the feed.
+/// Positions in one row of the feed.
 pub const FEED_ROW_RECORDS_MAX: usize = 1024;
 
 /// Bytes of chunks that one page of the feed keeps at hand; when there are more they are read again.
 pub const FEED_CHUNKS_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of records sealed at once while an older schema is brought forward, or a store is salvaged.
+/// Bytes of records sealed at once while an older schema is migrated, or a store is salvaged.
 pub const MIGRATION_BATCH_BYTES: u64 = 4 << 20;
 
 /// Records written at once while a store is salvaged; what follows is written next.
@@ -210,31 +209,31 @@ pub const BACKUP_STEP_PAGES: i32 = 1024;
 /// A page of history with fewer bytes gets a buffer of its own, which is not kept.
 pub const PAGE_KEPT_BYTES_MIN: usize = 64 << 10;
 
-/// A larger buffer is let go after its page.
+/// A larger buffer is freed after its page.
 pub const PAGE_KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Buffers of pages that are kept for the next; more are let go.
+/// Buffers of pages that are kept for reuse; more are freed.
 pub const PAGES_KEPT_MAX: usize = 16;
 
-/// Rows that get their checksum between two looks at the table while an older schema is brought forward. They are held
+/// Rows that get their checksum per step while an older schema is migrated. They are held
 /// in memory meanwhile.
 pub const SUMS_BATCH_ROWS: i64 = 1024;
-/// Bytes of the write-ahead log that are read at a time when it is looked at before SQLite opens it.
+/// Bytes of the write-ahead log that are read at a time in the check before SQLite opens it.
 pub const WAL_READ_BYTES: usize = 256 << 10;
 
-/// How long the high-water mark rests after it was written. What was acknowledged meanwhile is not in it when the
-/// process is killed.
+/// The pause between writes of the high-water mark. If the process is killed, what was acknowledged meanwhile is
+/// not in it.
 pub const HIGH_WATER_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a written high-water mark waits to be synced. What was acknowledged meanwhile is not in it when the power
-/// fails.
+/// How long a written high-water mark waits to be synced. After a power failure, what was acknowledged meanwhile is
+/// not in it.
 pub const HIGH_WATER_SYNC_EVERY: Duration = Duration::from_secs(1);
 
-/// Words to the thread of the high-water mark that wait; it needs no second one to look.
+/// Signals that wait for the thread of the high-water mark; one is enough.
 pub const HIGH_WATER_NEWS_MAX: usize = 1;
 
-/// Commits, and streams, that are named by pages that a damaged write-ahead log holds and that are remembered to count
-/// what is missing; further ones are not counted.
+/// Commits, and streams, in the pages of a damaged write-ahead log that are remembered to count what is missing;
+/// further ones are not counted.
 pub const LOST_GROUPS_MAX: usize = 64 << 10;
 
 /// Runs that a report of missing events names; of more the count is given.
@@ -243,9 +242,9 @@ pub const LOST_RUNS_NAMED: usize = 5;
 /// Bytes of a backup's marker that are read; what follows makes it unreadable, and the folder is refused.
 pub const MARKER_BYTES_MAX: u64 = 4096;
 
-/// Copies of damaged write-ahead logs that are kept beside the database. With as many, no further one is made, and no
-/// start gives up what is missing until some were moved elsewhere.
+/// Copies of damaged write-ahead logs that are kept in the data folder. With as many, no further one is made, and no
+/// start gives up missing commits until some copies were moved elsewhere.
 pub const WAL_COPIES_MAX: usize = 4;
 
-/// Damaged rows that one statement takes away; each statement looks at every row once.
+/// Damaged rows that one statement removes; each statement reads every row once.
 pub const REMOVED_AT_A_TIME: usize = 50;

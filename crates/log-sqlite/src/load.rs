@@ -1,35 +1,35 @@
-//! The index of the hot part, read from the disk: at open, and when another program changed the database.
+//! Reads the index of the hot part from the disk: at open, and when another program changed the database.
 //!
 //! The work is bounded by what may be hot ([`crate::limits::HOT_BYTES_MAX`]). Everything hot is checked on
-//! the way, since a crash or a failing disk would have left its marks here. Where only the bytes of records are
-//! damaged, their streams are noted as damaged and the rest goes on; where the index beside them is, it is unknown
-//! how far which stream goes, and the store is refused.
+//! the way, since a crash or a failing disk would show here. If only the bytes of records are
+//! damaged, their streams are marked as damaged and the rest goes on. If their index is damaged, the ends of the streams
+//! are unknown, and the store is refused.
 
 use std::collections::HashMap;
 
 use recount_log::Fault;
 use rusqlite::Connection;
 
-use crate::fault::{Doing as _, corrupt};
-use crate::hot::{HotIndex, Landed, StreamSpan};
-use crate::layout::{self, Ends, Names, Totals};
+use crate::fault::{FaultContext as _, corrupt};
+use crate::hot::{CommittedGroup, HotIndex, StreamSpan};
+use crate::layout::{self, Names, StoreEnd, Totals};
 
 /// Records of one stream that are in chunks and in their groups still.
-struct Left {
+struct PartlySealed {
     next: u64,
     end: u64,
 }
 
 /// Reads the hot part in one state of the database.
 pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
-    let doing = "looking at the end of the store";
-    let sealed = layout::totals(connection).doing(doing)?;
-    let last_stream = layout::last_stream(connection).doing(doing)?;
+    let context = "looking at the end of the store";
+    let sealed = layout::totals(connection).context(context)?;
+    let last_stream = layout::last_stream(connection).context(context)?;
     let mut inner = HotIndex::new(sealed);
     let mut next = layout::last_sealed(connection)? + 1;
     let since = recount_world::moment();
     let mut names = Names::new(connection);
-    let mut left_behind: HashMap<i64, Left> = HashMap::new();
+    let mut left_behind: HashMap<i64, PartlySealed> = HashMap::new();
     layout::groups_from(connection, 0, &mut |group| {
         let (first_position, last_position) = (group.first_position, group.last_position());
         if first_position != next {
@@ -48,7 +48,7 @@ pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
             // not, and lead there.
             let left = left_behind
                 .entry(slot.stream)
-                .or_insert(Left { next: slot.sequence, end: tail.next_sequence });
+                .or_insert(PartlySealed { next: slot.sequence, end: tail.next_sequence });
             if slot.sequence < left.end && slot.sequence == left.next && !tail.erased {
                 left.next += 1;
                 totals.more(Totals::one(bytes));
@@ -94,11 +94,11 @@ pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
             }
         }
         if let Err(fault) = sound {
-            // Whose records these are is known, so nothing else has to suffer for it.
+            // The streams of these records are known, so only they are affected.
             tracing::error!(%fault, "records of the newest commits are damaged; their streams accept no more records");
         }
         inner.is_both(both);
-        inner.land(&Landed { first_position, last_position, totals, since, spans: &spans });
+        inner.land(&CommittedGroup { first_position, last_position, totals, since, spans: &spans });
         Ok(true)
     })?;
     if let Some((id, left)) = left_behind.iter().find(|(_, left)| left.next < left.end) {
@@ -107,6 +107,6 @@ pub(crate) fn load(connection: &Connection) -> Result<HotIndex, Fault> {
             left.end, left.next
         )));
     }
-    inner.ends = Ends { last_position: next - 1, last_stream };
+    inner.ends = StoreEnd { last_position: next - 1, last_stream };
     Ok(inner)
 }

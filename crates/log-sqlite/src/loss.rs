@@ -1,12 +1,12 @@
-//! Finding acknowledged commits that are missing, before SQLite writes anything.
+//! Finds acknowledged commits that are missing, before SQLite writes anything.
 //!
-//! Two witnesses are asked. The write-ahead log: commits of this round that follow a bad frame ([`wal`]). And the
+//! It compares two sources. The write-ahead log: commits of this round that follow a bad frame ([`wal`]). And the
 //! high-water mark: the last position that was acknowledged ([`high_water`]). A power cut may leave the last commit
 //! torn, as it was not synced and so not acknowledged; that is reported and is no loss. Where commits are not synced
-//! (`relaxed`), a power cut may leave any end of the log like that, so a loss is reported there and the store opens.
+//! (`relaxed`), a power cut may tear any end of the log, so a loss is reported there and the store opens.
 //!
-//! What is found is copied aside before the store may go on without it. This module must not know what a record
-//! contains. Begin with [`Evidence`].
+//! What is found is copied before the store may go on without it. This module must not know what a record
+//! contains. Entry point: [`Evidence`].
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use recount_log::Fault;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::folder::{Folder, sync_folder};
 use crate::high_water::{self, Mark, ReadMark};
 use crate::layout;
@@ -31,11 +31,11 @@ pub(crate) struct Evidence {
     durability: Durability,
 }
 
-/// What the evidence says once the end of the store is known.
+/// The result of the comparison once the end of the store is known.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Whole,
-    /// The last commit in the log is not whole, and nothing says that it was acknowledged.
+    /// The last commit in the log is incomplete, and nothing shows that it was acknowledged.
     Torn(String),
     Lost(Loss),
 }
@@ -56,7 +56,7 @@ impl Evidence {
     pub(crate) fn gather(folder: &Folder, durability: Durability) -> Result<Self, Fault> {
         let database = folder.database();
         let log = wal::beside(&database);
-        let survey = wal::survey(&database).doing(&format!("reading {}", log.display()))?;
+        let survey = wal::survey(&database).context(&format!("reading {}", log.display()))?;
         let path = folder.high_water();
         let mark = match high_water::read(&path)? {
             ReadMark::Mark(mark) => Some(mark),
@@ -69,7 +69,7 @@ impl Evidence {
                 None
             }
         };
-        // That of the process that wrote what is there.
+        // The durability of the process that wrote the store.
         let durability = mark.map_or(durability, |mark| mark.durability);
         Ok(Evidence { database, survey, mark, durability })
     }
@@ -100,7 +100,7 @@ impl Evidence {
                 "{} is damaged at {place}, and the {commits} commits from there to frame {frames} cannot be used",
                 log.display()
             );
-            // An old log whose new header is torn looks like this too, but all it holds is in the database.
+            // An old log with a torn new header looks like this too, but all of it is in the database.
             let is_missing = match bad {
                 0 => last_position.is_none_or(|last| seen.last_position() > last),
                 _ => beyond.was_synced,
@@ -186,14 +186,14 @@ impl Evidence {
     fn keep_log(&self) -> Result<Option<PathBuf>, Fault> {
         let Some(survey) = &self.survey else { return Ok(None) };
         let log = wal::beside(&self.database);
-        let doing = format!("copying {} aside", log.display());
-        let bytes = log.metadata().doing(&doing)?.len();
+        let context = format!("copying {} aside", log.display());
+        let bytes = log.metadata().context(&context)?.len();
         let copy = beside(&log, &format!("{KEPT}{}-{bytes}", survey.round()));
         if copy.metadata().is_ok_and(|copy| copy.len() == bytes) {
             return Ok(Some(copy));
         }
         let folder = self.database.parent().unwrap_or(Path::new("."));
-        let kept = kept_logs(folder).doing(&doing)?.len();
+        let kept = kept_logs(folder).context(&context)?.len();
         if kept >= limits::WAL_COPIES_MAX {
             return Err(corrupt(format!(
                 "{kept} damaged write-ahead logs are kept in {} already; move some elsewhere",
@@ -201,9 +201,9 @@ impl Evidence {
             )));
         }
         let unfinished = beside(&log, UNFINISHED);
-        std::fs::copy(&log, &unfinished).doing(&doing)?;
-        File::open(&unfinished).and_then(|file| file.sync_all()).doing(&doing)?;
-        std::fs::rename(&unfinished, &copy).doing(&doing)?;
+        std::fs::copy(&log, &unfinished).context(&context)?;
+        File::open(&unfinished).and_then(|file| file.sync_all()).context(&context)?;
+        std::fs::rename(&unfinished, &copy).context(&context)?;
         sync_folder(folder)?;
         Ok(Some(copy))
     }

@@ -1,9 +1,9 @@
 //! The marker of a backup: whether the copy was finished, and how much belongs to it.
 //!
-//! A copy begins with a marker that says `unfinished` and ends with one that says what there is. So a folder that is
-//! half a backup, or a backup of which files were lost, is told from a whole store before anything is opened. The
-//! numbers hold until a blob is removed; the marker goes before it ([`remove`]). A folder without a marker was not
-//! made by a backup, or not by this release. This module must not know tables.
+//! A copy begins with the marker `unfinished` and ends with one that lists its contents. So a folder that is
+//! half a backup, or a backup with lost files, is recognised before anything is opened. The
+//! numbers hold until a blob is removed; the marker is removed before it ([`remove`]). A folder without a marker was not
+//! made by a backup, or by an older release. This module must not know tables.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use recount_log::Fault;
 
 use crate::blobs::Blobs;
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::folder::{blobs_in, database_in, private, sync_folder};
 use crate::limits;
 
@@ -46,7 +46,7 @@ pub(crate) fn remove(folder: &Path) -> Result<(), Fault> {
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => {
-            removed.doing(&format!("removing {}", path.display()))?;
+            removed.context(&format!("removing {}", path.display()))?;
             sync_folder(folder)
         }
     }
@@ -56,13 +56,13 @@ pub(crate) fn remove(folder: &Path) -> Result<(), Fault> {
 /// marker.
 pub(crate) fn check(folder: &Path) -> Result<bool, Fault> {
     let path = path(folder);
-    let doing = format!("reading {}", path.display());
+    let context = format!("reading {}", path.display());
     let mut text = String::new();
     match File::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         opened => opened
             .and_then(|file| file.take(limits::MARKER_BYTES_MAX).read_to_string(&mut text))
-            .doing(&doing)?,
+            .context(&context)?,
     };
     let shown = folder.display();
     let state = text.strip_prefix(TITLE).map(str::trim).unwrap_or_default();
@@ -97,7 +97,7 @@ fn path(folder: &Path) -> PathBuf {
     folder.join(BACKUP_MARKER)
 }
 
-/// Written beside its place and renamed, so that it says one thing or the other.
+/// Written to a temporary file and renamed, so that it has either the old or the new content.
 fn write(folder: &Path, state: &str) -> Result<(), Fault> {
     let path = path(folder);
     let beside = folder.join(format!("{BACKUP_MARKER}.new"));
@@ -107,7 +107,7 @@ fn write(folder: &Path, state: &str) -> Result<(), Fault> {
             file.write_all(format!("{TITLE}\n{state}\n").as_bytes()).and_then(|()| file.sync_all())
         })
         .and_then(|()| std::fs::rename(&beside, &path));
-    written.doing(&format!("writing {}", path.display()))?;
+    written.context(&format!("writing {}", path.display()))?;
     sync_folder(folder)
 }
 

@@ -1,4 +1,4 @@
-//! What is counted and timed while the store works, for `stats`.
+//! Counters and timings of the store, for `stats`.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use recount_log::{Histogram, Stats};
 
 /// Shared by the writer, which counts, and `stats`.
 #[derive(Default)]
-pub(crate) struct Meters(Mutex<Noted>);
+pub(crate) struct Meters(Mutex<MeterValues>);
 
 #[derive(Default)]
-struct Noted {
+struct MeterValues {
     append_micros: Histogram,
     sync_micros: Histogram,
     group_appends: Histogram,
@@ -18,7 +18,7 @@ struct Noted {
 }
 
 impl Meters {
-    fn lock(&self) -> MutexGuard<'_, Noted> {
+    fn lock(&self) -> MutexGuard<'_, MeterValues> {
         self.0.lock().expect("nothing panics while it holds the meters")
     }
 
@@ -37,7 +37,7 @@ impl Meters {
         self.lock().commits_failed += 1;
     }
 
-    pub(crate) fn tell(&self, stats: &mut Stats) {
+    pub(crate) fn add_to(&self, stats: &mut Stats) {
         let noted = self.lock();
         stats.append_micros = noted.append_micros.clone();
         stats.sync_micros = noted.sync_micros.clone();

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::blobs::Blobs;
 use crate::connection::{DatabaseFile, Role, check_version};
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::folder::{self, Folder};
 use crate::high_water::{self, ReadMark};
 use crate::loss::{self, Evidence, Verdict};
@@ -18,28 +18,28 @@ use crate::{backup, examine, layout, limits, marker};
 
 /// What a first look at a data folder found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glance {
+pub struct FolderCheck {
     pub schema: i64,
     pub database_bytes: u64,
     /// Whether every page of the database was checked; of a large one only what was touched is known.
     pub pages_checked: bool,
 }
 
-/// The newest schema; an older database is brought forward when a server opens it.
+/// The newest schema; an older database is migrated when a server opens it.
 pub const SCHEMA: i64 = schema::VERSION;
 
 /// Looks quickly whether the database is ours and sound. Finding that it is not is a fault.
-pub fn glance(data_dir: &Path) -> Result<Glance, Fault> {
+pub fn glance(data_dir: &Path) -> Result<FolderCheck, Fault> {
     let (folder, connection, schema) = open_whole(data_dir)?;
     let database_bytes = std::fs::metadata(folder.database()).map_or(0, |database| database.len());
     let pages_checked = database_bytes <= limits::OPEN_CHECK_BYTES_MAX;
     if pages_checked {
         examine::check_pages(&connection)?;
     }
-    Ok(Glance { schema, database_bytes, pages_checked })
+    Ok(FolderCheck { schema, database_bytes, pages_checked })
 }
 
-/// Opens a database that is ours, whose end is not missing, and that is no part of a backup. Returns its schema, too.
+/// Opens a database that is ours, whose end is not missing, and that is not part of a backup. Also returns its schema.
 fn open_whole(data_dir: &Path) -> Result<(Folder, Connection, i64), Fault> {
     let (folder, place) = take(data_dir)?;
     let evidence = Evidence::gather(&folder, place.durability)?;
@@ -50,9 +50,9 @@ fn open_whole(data_dir: &Path) -> Result<(Folder, Connection, i64), Fault> {
     Ok((folder, connection, schema))
 }
 
-/// Reads a data folder, damaged or not, whole.
+/// Reads a whole data folder, damaged or not.
 ///
-/// Where [`crate::SqliteStore::open`] refuses a damaged store, this says what is wrong and what can be read.
+/// Where [`crate::SqliteStore::open`] refuses a damaged store, this reports what is wrong and what can be read.
 pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
     let (folder, place) = take(data_dir)?;
     let evidence = Evidence::gather(&folder, place.durability)?;
@@ -65,7 +65,7 @@ pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
     Ok(found)
 }
 
-/// Copies a store, of whatever released schema, to a folder that is not there yet, and reads the copy. A damaged store
+/// Copies a store of any released schema to a new folder, and reads the copy. A damaged store
 /// is not copied.
 pub fn copy(data_dir: &Path, to: &Path) -> Result<(), Fault> {
     let (folder, connection, schema) = open_whole(data_dir)?;
@@ -85,7 +85,7 @@ fn check_copy(copy: &Path, schema: i64) -> Result<(), Fault> {
     let place = place_in(copy);
     let connection = place.open(Role::Salvager)?;
     if schema < SCHEMA {
-        // Its records can be read when it was brought forward.
+        // Its records can be read after migration.
         return examine::check_pages(&connection);
     }
     let found =
@@ -110,7 +110,7 @@ pub fn high_water(data_dir: &Path) -> Result<Option<u64>, Fault> {
 
 /// Damaged write-ahead logs that were copied aside in a data folder.
 pub fn kept_logs(data_dir: &Path) -> Result<Vec<PathBuf>, Fault> {
-    loss::kept_logs(data_dir).doing(&format!("listing {}", data_dir.display()))
+    loss::kept_logs(data_dir).context(&format!("listing {}", data_dir.display()))
 }
 
 /// Refuses a store whose acknowledged end is missing, as opening it would.

@@ -1,4 +1,4 @@
-//! What an operator may choose about the store.
+//! Options of the store for operators.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,16 +26,16 @@ pub struct SqliteOptions {
     /// See [`limits::HOT_BYTES_MAX`]. For measuring what appends cost while nothing is sealed.
     #[doc(hidden)]
     pub hot_bytes_max: u64,
-    /// See [`limits::FRESH_ROWS_MAX`]. For tests that want rows brought to their table often.
+    /// See [`limits::FRESH_ROWS_MAX`]. For tests that need rows written to their table often.
     #[doc(hidden)]
     pub fresh_rows_max: usize,
     /// See [`limits::SEAL_AGE`]. For tests that do not want to wait.
     #[doc(hidden)]
     pub seal_age: Duration,
-    /// See [`limits::RESERVE_BYTES`]. For tests whose disk is small.
+    /// See [`limits::RESERVE_BYTES`]. For tests with a small disk.
     #[doc(hidden)]
     pub reserve_bytes: u64,
-    /// For tests whose disk is not a real one.
+    /// For tests with a simulated disk.
     #[doc(hidden)]
     pub reserve_gate: Option<ReserveGate>,
 }

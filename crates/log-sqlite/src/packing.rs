@@ -1,9 +1,8 @@
-//! Records packed into one value and unpacked again: the bytes joined, and beside them an index of who
-//! they belong to.
+//! Packs records into one value and unpacks them: the bytes joined, and an index of their streams.
 //!
 //! Records that are all JSON objects are joined into a JSON array, so that any SQLite tool can take it
-//! apart; anything else is joined without a seam. Where a record begins and ends is said by the index
-//! alone, so what is in a record never matters for reading it. This file must not know tables.
+//! apart; anything else is concatenated. The index alone has the bounds of each record,
+//! so the content of a record never matters for reading it. This file must not know tables.
 
 use std::ops::Range;
 
@@ -11,22 +10,22 @@ use crate::sum::Sum;
 
 /// Several records as one value.
 #[derive(Debug, Default)]
-pub(crate) struct Joined {
+pub(crate) struct PackedRecords {
     pub(crate) bytes: Vec<u8>,
-    /// Whether the bytes are the text of a JSON array, as far as can be told by looking at the edges.
+    /// Whether the bytes are the text of a JSON array, as far as their edges show.
     pub(crate) text: bool,
 }
 
-/// What stands in the array where a record was taken away; the places of the others stay as they are.
+/// Replaces a removed record in the array; the places of the others stay.
 const GONE: &[u8] = b"null";
 
-/// The stream number that stands for "taken away". Real numbers begin at 1.
+/// The stream number of a removed record. Real numbers begin at 1.
 pub(crate) const NOBODY: i64 = 0;
 
 /// Where one record of a group is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// Or [`NOBODY`].
+    /// The stream, or [`NOBODY`] for a removed record.
     pub(crate) stream: i64,
     pub(crate) sequence: u64,
     pub(crate) range: Range<usize>,
@@ -49,14 +48,14 @@ fn is_text(record: &[u8]) -> bool {
     record.first() == Some(&b'{') && record.last() == Some(&b'}') && str::from_utf8(record).is_ok()
 }
 
-/// Joins records; `None` is one that was taken away.
-pub(crate) fn join<'r>(records: impl Iterator<Item = Option<&'r [u8]>> + Clone) -> Joined {
+/// Joins records; `None` is a removed one.
+pub(crate) fn join<'r>(records: impl Iterator<Item = Option<&'r [u8]>> + Clone) -> PackedRecords {
     let text = records.clone().flatten().all(is_text);
     let room = records.clone().map(|record| record.map_or(GONE.len(), <[u8]>::len) + 1).sum::<usize>();
     let mut bytes = Vec::with_capacity(room + 1);
     if !text {
         records.flatten().for_each(|record| bytes.extend_from_slice(record));
-        return Joined { bytes, text };
+        return PackedRecords { bytes, text };
     }
     bytes.push(b'[');
     for (place, record) in records.enumerate() {
@@ -66,7 +65,7 @@ pub(crate) fn join<'r>(records: impl Iterator<Item = Option<&'r [u8]>> + Clone) 
         bytes.extend_from_slice(record.unwrap_or(GONE));
     }
     bytes.push(b']');
-    Joined { bytes, text }
+    PackedRecords { bytes, text }
 }
 
 /// Where the records are in the joined bytes, by their lengths in order; `None` when they do not add up.
@@ -87,10 +86,10 @@ fn ranges(lengths: &[usize], text: bool, joined: &[u8]) -> Option<Vec<Range<usiz
 // ---- groups: records of many streams in the order they were committed ----
 
 /// The index of a group: a sum over its bytes, one over the index itself, then span by span the stream, the first
-/// sequence, how many, and the length of each. With two sums the index still says whose records are damaged.
+/// sequence, how many, and the length of each. With two sums the index still names the streams of damaged records.
 pub(crate) fn group_index<'s>(
     first_position: u64,
-    joined: &Joined,
+    joined: &PackedRecords,
     mut slots: impl Iterator<Item = (i64, u64, usize)> + Clone + 's,
 ) -> Vec<u8> {
     let mut index = vec![0; SUM_BYTES];
@@ -119,8 +118,8 @@ pub(crate) fn group_index<'s>(
     index
 }
 
-/// The places of a group's records, in order of position; `None` when the index makes no sense or does
-/// not tell of so many records.
+/// The places of a group's records, in order of position; `None` when the index is invalid or does
+/// not list so many records.
 pub(crate) fn group_slots(index: &[u8], text: bool, joined: &[u8], records: u64) -> Option<Vec<Slot>> {
     let mut rest = index.get(SUM_BYTES..)?;
     let mut owners = Vec::new();
@@ -151,7 +150,7 @@ pub(crate) fn index_is_sound(first_position: u64, text: bool, index: &[u8], join
     index.get(PART_BYTES..SUM_BYTES) == Some(&own[..]) || has_old_sum(index, joined)
 }
 
-/// The streams that the beginning of a group's index names, each once; what is cut off is not told.
+/// The streams that the beginning of a group's index names, each once; a cut-off one is left out.
 pub(crate) fn group_streams(index: &[u8]) -> Vec<i64> {
     let mut rest = index.get(SUM_BYTES..).unwrap_or_default();
     let mut streams = Vec::new();
@@ -232,7 +231,7 @@ pub(crate) fn position(first: u64, packed: &[u8], place: usize) -> Option<u64> {
 /// Records of one stream at positions without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FeedSpan {
-    /// Or [`NOBODY`].
+    /// The stream, or [`NOBODY`] for a removed record.
     pub(crate) stream: i64,
     pub(crate) first_sequence: u64,
     pub(crate) count: u64,
@@ -259,7 +258,7 @@ pub(crate) fn spans_of_feed(mut packed: &[u8]) -> Option<Vec<FeedSpan>> {
 
 // ---- changes of rows ----
 
-/// A row as it is from one commit on.
+/// The state of a row from one commit on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change<'c> {
     pub(crate) space: &'c str,
@@ -317,7 +316,7 @@ fn take_bytes<'p>(packed: &mut &'p [u8]) -> Option<&'p [u8]> {
     Some(bytes)
 }
 
-// ---- numbers: seven bits a byte, least significant first, the eighth says that more follow ----
+// ---- numbers: seven bits per byte, least significant first; the eighth bit means that more follow ----
 
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -362,7 +361,7 @@ mod tests {
 
     type Owned<'r> = Option<(i64, u64, &'r [u8])>;
 
-    fn packed(records: &[Owned<'_>]) -> (Joined, Vec<u8>) {
+    fn packed(records: &[Owned<'_>]) -> (PackedRecords, Vec<u8>) {
         let joined = join(records.iter().map(|record| record.map(|(_, _, bytes)| bytes)));
         let slots = records.iter().map(|record| record.map_or((NOBODY, 0, 0), |(s, n, b)| (s, n, b.len())));
         let index = group_index(1, &joined, slots);

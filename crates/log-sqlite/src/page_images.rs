@@ -1,7 +1,7 @@
-//! Rows read from single page images, without the tree they belong to: which commits and streams a page names.
+//! Reads rows from single page images, without the tree they belong to: which commits and streams a page names.
 //!
-//! A leaf of a table holds its rows whole, or their beginnings. The rows of `groups` and `streams` are told by their
-//! columns alone. What is damaged or continues on another page is passed over. This module must not know where a
+//! A leaf of a table holds its rows whole, or their beginnings. The rows of `groups` and `streams` are recognised by their
+//! columns alone. Damaged rows and rows that continue on another page are skipped. This module must not know where a
 //! page comes from.
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 struct SeenGroup {
     records: u64,
-    /// Streams with records in it, as far as the page tells.
+    /// Streams with records in it, as far as the page shows.
     streams: Vec<i64>,
 }
 
@@ -79,7 +79,7 @@ impl Seen {
     }
 }
 
-/// A row of a table, as far as it is on its page.
+/// A row of a table, as much of it as its page has.
 struct Row<'p> {
     id: i64,
     columns: Vec<Column<'p>>,

@@ -1,8 +1,8 @@
-//! Buffers for large pages of history, used again.
+//! A pool of buffers for large pages of history.
 //!
-//! A page of some hundred kilobytes lives as long as its way to a socket. The C library gives so much memory
-//! back to the system each time, and takes a fault for every 4 KiB of the next page: half of what reading a
-//! sealed run cost. So the few buffers that are under way at a time are kept. It must not know what is in them.
+//! A page of some hundred kilobytes lives until it is written to a socket. The C library returns so much memory
+//! to the system each time, and takes a page fault for every 4 KiB of the next page: half of the cost of reading a
+//! sealed run. So the few buffers in use at a time are kept. It must not know their content.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ impl Pages {
         buffer
     }
 
-    /// A page that gives its buffer back when the last who holds it lets go.
+    /// A page that returns its buffer to the pool when the last handle is dropped.
     pub(crate) fn page(self: &Arc<Self>, buffer: BytesMut) -> Bytes {
         if buffer.capacity() < PAGE_KEPT_BYTES_MIN {
             return buffer.freeze();
@@ -76,7 +76,7 @@ mod tests {
         let page = page_of(&pages, PAGE_KEPT_BYTES_MIN);
         let (address, part) = (page.as_ptr(), page.slice(1..9));
         drop(page);
-        assert_eq!((pages.kept().len(), &part[..]), (0, &[7; 8][..]), "somebody holds a part of it");
+        assert_eq!((pages.kept().len(), &part[..]), (0, &[7; 8][..]), "a part of it is still in use");
         drop(part);
         assert_eq!(page_of(&pages, PAGE_KEPT_BYTES_MIN).as_ptr(), address);
     }

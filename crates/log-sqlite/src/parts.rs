@@ -1,7 +1,7 @@
-//! Where the records of one stream are in the hot part: group by group, packed while they are few.
+//! Where the records of one stream are in the hot part: group by group, stored inline while they are few.
 //!
-//! Most streams are short and are kept for as long as the hot part reaches back, tens of thousands of them where runs
-//! are many and quick. It must not know streams or groups.
+//! Most streams are short and are kept as long as the hot part reaches back, tens of thousands of them when runs
+//! are many and short. It must not know streams or groups.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ impl Part {
 
 /// Parts in order of sequence, each begins where the one before ends.
 pub(crate) enum Parts {
-    Few(Few),
+    PackedParts(PackedParts),
     Many(VecDeque<Part>),
 }
 
@@ -31,7 +31,7 @@ const FEW: usize = 4;
 
 /// Without a memory of its own.
 #[derive(Default)]
-pub(crate) struct Few {
+pub(crate) struct PackedParts {
     first_sequence: u64,
     groups: [u64; FEW],
     counts: [u32; FEW],
@@ -40,14 +40,14 @@ pub(crate) struct Few {
 
 impl Parts {
     pub(crate) fn of(part: Part) -> Self {
-        let mut parts = Parts::Few(Few::default());
+        let mut parts = Parts::PackedParts(PackedParts::default());
         parts.push(part);
         parts
     }
 
     /// Adds the newest.
     pub(crate) fn push(&mut self, part: Part) {
-        if let Parts::Few(few) = self {
+        if let Parts::PackedParts(few) = self {
             if few.push(part) {
                 return;
             }
@@ -61,7 +61,7 @@ impl Parts {
     /// Those that hold something from a sequence on, at most `max`.
     pub(crate) fn from(&self, sequence: u64, max: usize) -> Vec<Part> {
         match self {
-            Parts::Few(few) => few.all().filter(|part| part.end() > sequence).take(max).collect(),
+            Parts::PackedParts(few) => few.all().filter(|part| part.end() > sequence).take(max).collect(),
             Parts::Many(many) => {
                 let first = many.partition_point(|part| part.end() <= sequence);
                 many.range(first..).take(max).copied().collect()
@@ -71,7 +71,7 @@ impl Parts {
 
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Parts::Few(few) => few.len == 0,
+            Parts::PackedParts(few) => few.len == 0,
             Parts::Many(many) => many.is_empty(),
         }
     }
@@ -79,7 +79,7 @@ impl Parts {
     /// Groups up to a position are no more.
     pub(crate) fn take_away(&mut self, last_position: u64) {
         match self {
-            Parts::Few(few) => few.keep(|part| (part.group > last_position).then_some(part)),
+            Parts::PackedParts(few) => few.keep(|part| (part.group > last_position).then_some(part)),
             Parts::Many(many) => while many.pop_front_if(|part| part.group <= last_position).is_some() {},
         }
     }
@@ -91,13 +91,13 @@ impl Parts {
             (part.end() > first).then(|| Part { first_sequence: first, count: part.end() - first, ..part })
         };
         match self {
-            Parts::Few(few) => few.keep(rest),
+            Parts::PackedParts(few) => few.keep(rest),
             Parts::Many(many) => *many = many.drain(..).filter_map(rest).collect(),
         }
     }
 }
 
-impl Few {
+impl PackedParts {
     /// `false`: it does not fit.
     fn push(&mut self, part: Part) -> bool {
         let (place, Ok(count)) = (usize::from(self.len), u32::try_from(part.count)) else { return false };
@@ -125,7 +125,7 @@ impl Few {
 
     /// What becomes of each; only the first ones may go or grow shorter.
     fn keep(&mut self, each: impl Fn(Part) -> Option<Part>) {
-        let mut kept = Few::default();
+        let mut kept = PackedParts::default();
         for part in self.all().filter_map(each) {
             kept.push(part);
         }
@@ -161,7 +161,7 @@ mod tests {
                 assert_eq!(all(&made), some);
                 assert!(!made.is_empty());
             }
-            assert_eq!(matches!(both(some)[0], Parts::Few(_)), len <= FEW);
+            assert_eq!(matches!(both(some)[0], Parts::PackedParts(_)), len <= FEW);
             for sequence in 8..35 {
                 for max in [0, 1, 2, 9] {
                     let [packed, plain] = both(some);
@@ -191,7 +191,7 @@ mod tests {
         parts.iter().for_each(|part| few.push(*part));
         few.take_away(20);
         few.push(part(4, 2, 50));
-        assert!(matches!(few, Parts::Few(_)));
+        assert!(matches!(few, Parts::PackedParts(_)));
         assert_eq!(all(&few), [part(2, 1, 30), part(3, 1, 40), part(4, 2, 50)]);
         let large = u64::from(u32::MAX) + 1;
         few.push(part(6, large, 60));

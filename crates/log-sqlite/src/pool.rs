@@ -1,6 +1,6 @@
-//! A few threads that each own something (a connection, the blob folder) and work off one bounded queue.
+//! A thread pool: a few threads that each own a resource (a connection, the blob folder) and share one bounded queue.
 //!
-//! Answers come through a channel that needs no runtime. It must not know what the work is.
+//! Answers come through a channel that needs no runtime. It must not know the jobs.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -38,7 +38,7 @@ struct Waiting<C> {
     jobs: VecDeque<(usize, Job<C>)>,
     bytes: usize,
     closed: bool,
-    /// Threads without work, who rested last at the end: that one has what it needs at hand still.
+    /// Idle threads, the last one to become idle at the end: its caches are warm.
     resting: Vec<usize>,
 }
 
@@ -71,7 +71,7 @@ impl<C: Send + 'static> Pool<C> {
         (Pool { name, bounds, queue }, threads)
     }
 
-    /// Puts work that weighs `bytes` in line. Its place is taken now, not when the answer is awaited.
+    /// Queues a job that weighs `bytes`. Its place is taken now, not when the answer is awaited.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -149,7 +149,7 @@ impl<C> Queue<C> {
         loop {
             if let Some((bytes, job)) = waiting.jobs.pop_front() {
                 waiting.bytes -= bytes;
-                // It may have woken by itself, and is not to be counted on any more.
+                // It may have woken spontaneously, and no longer counts as idle.
                 waiting.resting.retain(|resting| *resting != place);
                 return Some(job);
             }
@@ -178,13 +178,13 @@ mod tests {
     fn a_full_queue_refuses_and_accepted_work_is_done_after_close() {
         let (pool, threads) = Pool::start("test", BOUNDS, vec![0_u32], &());
         let (go, gate) = mpsc::channel::<()>();
-        let (started, begun) = mpsc::channel();
+        let (started, running) = mpsc::channel();
         let first = pool.ask(0, move |_| {
             started.send(()).unwrap();
             gate.recv().unwrap();
             Ok(())
         });
-        begun.recv().unwrap();
+        running.recv().unwrap();
         let waiting: Vec<_> = (0..3).map(|_| pool.ask(0, |turns| Ok(std::mem::replace(turns, 1)))).collect();
         let refused = block_on(pool.ask(0, |_| Ok(()))).unwrap_err();
         assert_eq!(refused.kind, FaultKind::Busy);
@@ -200,13 +200,13 @@ mod tests {
     fn bytes_that_wait_are_bounded_but_one_heavy_call_alone_is_taken() {
         let (pool, _threads) = Pool::start("test", BOUNDS, vec![()], &());
         let (go, gate) = mpsc::channel::<()>();
-        let (started, begun) = mpsc::channel();
+        let (started, running) = mpsc::channel();
         let first = pool.ask(0, move |()| {
             started.send(()).unwrap();
             gate.recv().unwrap();
             Ok(())
         });
-        begun.recv().unwrap();
+        running.recv().unwrap();
         let heavy = pool.ask(100, |()| Ok(()));
         let refused = block_on(pool.ask(1, |()| Ok(()))).unwrap_err();
         assert_eq!(refused.kind, FaultKind::Busy);

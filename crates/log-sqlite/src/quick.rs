@@ -1,4 +1,4 @@
-//! A hash for names and numbers that maps in memory are keyed by: quick, and seeded anew for each map, so
+//! A fast hash for the keys of maps in memory, seeded for each map, so
 //! that no client can choose names with the same hash.
 
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ impl BuildHasher for Quick {
 }
 
 impl QuickHasher {
-    /// Both halves of a product: every bit of what went in reaches every bit that is looked at.
+    /// Both halves of a product: every input bit reaches every bit that the map uses.
     fn mix(&mut self, word: u64) {
         let product = u128::from(self.0 ^ word) * 0x9E37_79B9_7F4A_7C15;
         self.0 = (product as u64) ^ ((product >> 64) as u64);
@@ -72,7 +72,7 @@ mod tests {
     fn names_that_look_alike_are_spread() {
         let quick = Quick::default();
         let hashes: Vec<u64> = (0..10_000).map(|n| quick.hash_one(format!("run_{n:026}").as_str())).collect();
-        // A map looks at the lowest bits for the place and at the highest for the name.
+        // A map uses the lowest bits for the slot and the highest for the tag.
         for part in [|hash: &u64| hash & 0xffff, |hash: &u64| hash >> 48] {
             let different: HashSet<u64> = hashes.iter().map(part).collect();
             assert!(different.len() > 9_000, "{} of 10,000", different.len());

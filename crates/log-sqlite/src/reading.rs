@@ -1,9 +1,9 @@
-//! Reading over the border between what is hot and what is sealed.
+//! Reads streams across the border between hot and sealed.
 //!
-//! Sealing goes on meanwhile, so each read looks at one snapshot of the database, and at the index of the hot
-//! part *before* that (see `hot.rs`): what was hot then is, in the snapshot, hot still or sealed by now, and
-//! the snapshot's row of the stream says where the border runs. Nothing is read twice or passed over, and
-//! nothing needs trying again. Ranges of rows are an exception (see `fresh.rs`). What is missing all the same is a fault and never skipped.
+//! Sealing goes on meanwhile, so each read uses one snapshot of the database, and the index of the hot
+//! part from *before* that (see `hot.rs`): what was hot then is, in the snapshot, hot still or sealed by now, and
+//! the snapshot's row of the stream has the border. Nothing is read twice or skipped, and
+//! nothing needs a retry, except ranges of rows (see `pending_rows.rs`). A missing record is a fault and never skipped.
 
 mod feed;
 
@@ -18,7 +18,7 @@ use recount_log::{
 use rusqlite::Connection;
 
 pub(crate) use self::feed::feed;
-use crate::fault::{Doing as _, about, corrupt};
+use crate::fault::{FaultContext as _, about, corrupt};
 use crate::hot::{Hot, Part};
 use crate::layout::{self, StoredChunk, StreamTail};
 use crate::packing::Slot;
@@ -30,35 +30,35 @@ struct Snapshot<'c>(&'c Connection);
 
 /// The words that begin and end it are prepared once: a page is read too quickly to parse them each time.
 fn snapshot(connection: &Connection) -> Result<Snapshot<'_>, Fault> {
-    say(connection, "BEGIN").doing("beginning to read")?;
+    execute(connection, "BEGIN").context("beginning to read")?;
     Ok(Snapshot(connection))
 }
 
-/// At most so many rows of a range, as the table has them in one snapshot, and those of it that are damaged; `None` when `holds` says, once the snapshot
-/// is taken, that it is not the one that was wanted.
+/// Up to so many rows of a range, as the table has them in one snapshot, and the damaged ones of it; `None` when `holds`
+/// returns false for the snapshot.
 pub(crate) fn rows(
     connection: &Connection,
     range: &RowRange,
     most: usize,
     holds: &dyn Fn() -> bool,
 ) -> Result<Option<WholeRows>, Fault> {
-    let doing = || format!("reading rows of space {}", range.space);
+    let context = || format!("reading rows of space {}", range.space);
     let snapshot = snapshot(connection)?;
     // It is taken when something is read.
-    layout::fence(&snapshot).doing(&doing())?;
+    layout::fence(&snapshot).context(&context())?;
     if !holds() {
         return Ok(None);
     }
     match rows::rows(&snapshot, range, most) {
         Ok(rows) => Ok(Some(WholeRows { rows, damaged: Vec::new() })),
         Err(error) if rows::is_of_row(&error) => {
-            rows::whole_rows(&snapshot, range, most).doing(&doing()).map(Some)
+            rows::whole_rows(&snapshot, range, most).context(&context()).map(Some)
         }
-        Err(error) => Err(error).doing(&doing()),
+        Err(error) => Err(error).context(&context()),
     }
 }
 
-fn say(connection: &Connection, word: &str) -> rusqlite::Result<()> {
+fn execute(connection: &Connection, word: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(word)?.execute([]).map(drop)
 }
 
@@ -73,7 +73,7 @@ impl std::ops::Deref for Snapshot<'_> {
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         // It was only read, so this is as good as committing.
-        if let Err(error) = say(self.0, "ROLLBACK") {
+        if let Err(error) = execute(self.0, "ROLLBACK") {
             tracing::warn!(%error, "a read transaction could not be ended");
         }
     }
@@ -90,7 +90,7 @@ pub(crate) fn end(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result
     Ok(stored.filter(|tail| tail.next_sequence > 0).map(|tail| tail.known().end()))
 }
 
-/// The same with the chain: what is hot is read and added to what its sealed part came to.
+/// The same with the chain: hot records are read and added to the chain of the sealed part.
 pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Result<Option<Tail>, Fault> {
     let found = hot.known_with_parts(key);
     let snapshot = snapshot(connection)?;
@@ -102,7 +102,7 @@ pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Resul
         let read = page.hot(&snapshot, &tail, &parts);
         read.map_err(|fault| page.about(&snapshot, &tail, &parts, fault))?;
         tail.head = page.filling;
-        // What was sealed meanwhile may go further than the index did.
+        // The part sealed meanwhile may go further than the index did.
         if known.next_sequence > tail.next_sequence {
             page.expect(known.next_sequence)?;
             (tail.next_sequence, tail.last_position) = (known.next_sequence, known.last_position);
@@ -113,8 +113,8 @@ pub(crate) fn tail(connection: &Connection, hot: &Hot, key: &StreamKey) -> Resul
 
 fn tail_of(connection: &Connection, key: &StreamKey) -> Result<Option<StreamTail>, Fault> {
     let stored = layout::stream_tail_for_sure(connection, key);
-    let stored = stored.doing(&format!("reading the row of stream {key}"));
-    // Of a stream whose row is damaged, nothing can be told apart.
+    let stored = stored.context(&format!("reading the row of stream {key}"));
+    // With a damaged stream row, its records cannot be located.
     stored.map_err(|fault| about(fault, || Damage { stream: Some(key.clone()), ..Damage::default() }))
 }
 
@@ -220,7 +220,7 @@ impl Filling for WrittenPage<'_> {
 /// What a writer is guessed to add to a record.
 const WRITTEN_EXTRA_BYTES: usize = 24;
 
-/// A page, after the index was asked, however long ago.
+/// A page, after the index was read, however long ago.
 fn page<F: Filling>(
     connection: &Connection,
     parts: &[Part],
@@ -328,7 +328,7 @@ impl<'k, F: Filling> PageReader<'k, F> {
         Ok(())
     }
 
-    /// Says of damage how far it goes: to where a chunk begins again, or to the end of what one append brought.
+    /// Adds to damage how far it goes: to the start of the next chunk, or to the end of one append.
     fn about(&self, connection: &Connection, stored: &StreamTail, parts: &[Part], fault: Fault) -> Fault {
         let sealed_end = || match layout::chunk_after(connection, stored.id, self.next) {
             Ok(Some(first)) => first.min(stored.next_sequence),
@@ -360,20 +360,20 @@ impl<'k, F: Filling> PageReader<'k, F> {
         self.taken >= self.count
     }
 
-    /// Whether a page that may end early does so here. The next chunk or group would likely not fit, and
-    /// SQLite copies the whole of it out of its pages before it can be told that it was not wanted.
+    /// Whether a page that may end early ends here. The next chunk or group would likely not fit, and
+    /// SQLite copies all of it out of its pages before its size is known.
     fn is_well_filled(&self) -> bool {
         F::ENDS_WITH_CHUNKS && self.taken > 0 && self.bytes >= self.bound.bytes / 2
     }
 
-    /// What comes next must be this.
+    /// Checks that the next record is the expected one.
     fn expect(&self, found: u64) -> Result<(), Fault> {
         if found == self.next {
             return Ok(());
         }
         let (key, expected) = (self.key, self.next);
         Err(corrupt(format!(
-            "stream {key} has sequence {found} where {expected} belongs; look at the store with `recount verify --data`"
+            "stream {key} has sequence {found} where {expected} belongs; check the store with `recount verify --data`"
         )))
     }
 }
@@ -385,10 +385,10 @@ mod tests {
 
     use super::*;
     use crate::changes::ChangeJournal;
-    use crate::fresh::Fresh;
     use crate::gather::{Unit, Window, WindowBounds};
-    use crate::group::{Group, GroupContext, Written};
+    use crate::group::{Group, GroupContext, GroupOutcome};
     use crate::layout::Totals;
+    use crate::pending_rows::PendingRows;
     use crate::tails::Tails;
     use crate::{schema, seal};
 
@@ -407,13 +407,18 @@ mod tests {
         }
 
         fn append(&mut self, append: &Append) {
-            let mut written = Written::default();
-            let (fresh, mut journal) = (Fresh::default(), ChangeJournal::default());
-            let shared = GroupContext { hot: &self.hot, fresh: &fresh, journal: &journal, fresh_rows_max: 1 };
+            let mut written = GroupOutcome::default();
+            let (pending_rows, mut journal) = (PendingRows::default(), ChangeJournal::default());
+            let shared = GroupContext {
+                hot: &self.hot,
+                pending_rows: &pending_rows,
+                journal: &journal,
+                fresh_rows_max: 1,
+            };
             let mut group = Group::begin(&self.connection, &mut self.tails, shared, &mut written);
             group.land(append).unwrap().unwrap();
             group.finish().unwrap();
-            written.remember(&self.hot, &fresh, &mut journal);
+            written.remember(&self.hot, &pending_rows, &mut journal);
         }
 
         /// Puts the oldest records of so many groups into chunks. The groups stay.
@@ -442,8 +447,8 @@ mod tests {
         }
     }
 
-    /// However much happens between asking the index and taking the snapshot, nothing is read twice,
-    /// nothing is missed that was there when the index was asked, and nothing comes back that is gone.
+    /// However much happens between reading the index and taking the snapshot, nothing is read twice,
+    /// nothing is missed that existed when the index was read, and nothing removed reappears.
     #[test]
     fn what_the_index_told_is_found_wherever_it_is_by_now() {
         let key: StreamKey = "a".into();
@@ -491,7 +496,7 @@ mod tests {
         })
     }
 
-    /// A page that holds half its bytes ends where a group or a chunk does, and the next goes on from there.
+    /// A page that is half full ends at the end of a group or chunk, and the next one continues there.
     #[test]
     fn pages_that_are_half_full_end_with_their_chunk_or_group() {
         let key: StreamKey = "a".into();

@@ -1,8 +1,8 @@
-//! Disk space kept for appends that take things away: a preallocated file in the data folder.
+//! The disk reserve for deletions: a preallocated file in the data folder.
 //!
 //! SQLite writes before it frees, so a full disk could not be emptied. When an append that may use the reserve finds no
 //! space, the file is removed and the append is tried again. From then on the reserve is *spent*: ordinary appends are
-//! refused as full until the file could be made again, so that they do not take the space of the next deletion.
+//! refused as full until the file can be created again, so that they do not take the space of the next deletion.
 //! See `docs/decisions/0032`. This must not know SQLite. Look at [`Reserve`].
 
 use std::fs::{File, OpenOptions};
@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use recount_log::Fault;
 
-use crate::fault::Doing as _;
+use crate::fault::FaultContext as _;
 use crate::folder::private;
 use crate::limits;
 
-/// Asked whether there are so many bytes for the file. For tests whose disk is not a real one.
+/// Returns an error when the disk has not so many bytes for the file. For tests with a simulated disk.
 pub type ReserveGate = Arc<dyn Fn(u64) -> io::Result<()> + Send + Sync>;
 
 /// See the file's head. Cheap to clone; all clones speak of the same file.
@@ -49,12 +49,12 @@ impl Reserve {
         if made.is_err() {
             self.remove();
         }
-        made.doing(&format!("reserving {} bytes in {}", self.bytes, self.path.display()))?;
+        made.context(&format!("reserving {} bytes in {}", self.bytes, self.path.display()))?;
         self.is_held.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Gives its space back to the disk. `false`: there is none to give.
+    /// Returns its space to the disk. `false`: there is none.
     pub(crate) fn spend(&self) -> bool {
         self.is_held.store(false, Ordering::Relaxed);
         self.remove()

@@ -15,14 +15,14 @@ use crate::layout::{bytes, int, number};
 use crate::limits::REMOVED_AT_A_TIME;
 use crate::sum::Sum;
 
-/// What is asked for of a row, in the order [`stored_row`] takes it.
+/// The columns of a row, in the order [`stored_row`] takes them.
 macro_rules! columns {
     ($rest:literal) => {
         concat!(r#"SELECT space, key, version, value, sum FROM "rows" "#, $rest)
     };
 }
 
-// ---- what the writer asks and says ----
+// ---- calls of the writer ----
 
 pub(crate) fn row_version(connection: &Connection, space: &str, key: &str) -> Result<Option<u64>> {
     let row = found(connection, space, key)?;
@@ -52,13 +52,13 @@ pub(crate) fn sum(space: &str, key: &str, version: u64, value: &[u8]) -> i64 {
     Sum::of("rows").bytes(space.as_bytes()).bytes(key.as_bytes()).number(version).bytes(value).column()
 }
 
-// ---- what readers ask ----
+// ---- calls of readers ----
 
 pub(crate) fn row(connection: &Connection, space: &str, key: &str) -> Result<Option<Row>> {
     let row = found(connection, space, key)?;
     if row.is_none() {
-        // What was not found may be there under a name that was changed on the disk. It then lies beside the place
-        // where it was looked for.
+        // A row that was not found may exist under a name that was changed on the disk. It is then next to the place
+        // where it was searched.
         check_beside(connection, (space, key), true)?;
         check_beside(connection, (space, key), false)?;
     }
@@ -71,13 +71,13 @@ fn found(connection: &Connection, space: &str, key: &str) -> Result<Option<Row>>
     Ok(row.map(|(_, row)| row))
 }
 
-/// The range is walked to the first row that is no part of it, and the rows beside both of its ends are checked as well:
-/// a row whose name was changed on the disk is one of these, or in between. So SQL bounds a walk only where it begins;
-/// any further condition would pass over such a row in silence.
+/// The range is read to the first row that is not part of it, and the neighbours of both ends are checked as well:
+/// a row whose name was changed on the disk is one of these, or in between. So SQL bounds only the start of a walk;
+/// any further condition would silently skip such a row.
 pub(crate) fn rows(connection: &Connection, range: &RowRange, most: usize) -> Result<Vec<Row>> {
     let space = &*range.space;
     let (beyond_prefix, beyond_space) = (beyond(&range.prefix), format!("{space}\0"));
-    // A place outside the prefix says nothing more than the prefix does.
+    // A start outside the prefix adds nothing to the prefix.
     let after = range.after.as_deref();
     let (walk, from, before) = if range.backwards {
         let from = match (after, beyond_prefix.as_deref()) {
@@ -177,7 +177,7 @@ pub(crate) fn damaged(connection: &Connection) -> Result<Vec<DamagedRow>> {
     Ok(found)
 }
 
-/// Damaged rows that lie together, and the whole rows beside them.
+/// Adjacent damaged rows, and the whole rows next to them.
 #[derive(Default)]
 struct Gap<'g> {
     before: Option<(&'g str, &'g str)>,
@@ -186,13 +186,13 @@ struct Gap<'g> {
 }
 
 impl Gap<'_> {
-    /// Whether one of them may have been part of a range, whatever its name says now.
+    /// Whether one of them may have been part of a range, whatever its name is now.
     fn may_hold(&self, space: &str, prefix: &str, row: &DamagedRow) -> bool {
         let (key, owner) = (str::from_utf8(&row.key), str::from_utf8(&row.space));
         if owner == Ok(space) && key.is_ok_and(|key| key.starts_with(prefix)) {
             return true;
         }
-        // A name that fits another space beside it is not one of this space that was changed.
+        // A name that fits its neighbour's space was not changed from a name of this space.
         let beside = [self.before, self.after].into_iter().flatten();
         if owner.is_ok_and(|owner| owner != space && beside.clone().any(|(other, _)| other == owner)) {
             return false;
@@ -203,7 +203,7 @@ impl Gap<'_> {
     }
 }
 
-/// Shows every whole row, and the damaged ones that lie together once it is known what is beside them.
+/// Passes every whole row to a closure, and adjacent damaged ones once their neighbours are known.
 fn scan(
     connection: &Connection,
     damaged: &mut dyn FnMut(&Gap<'_>),
@@ -262,8 +262,8 @@ pub(crate) fn is_of_row(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Takes rows away by the bytes of their names as they are stored. Each is looked for in the whole table: a name that was
-/// changed does not stand where its order says.
+/// Removes rows by the bytes of their names as stored. Each is searched in the whole table: a changed name is
+/// not where its order puts it.
 pub(crate) fn remove_damaged(connection: &Connection, damaged: &[DamagedRow]) -> Result<()> {
     for part in damaged.chunks(REMOVED_AT_A_TIME) {
         let one = "(CAST(space AS BLOB) = ? AND CAST(key AS BLOB) = ?)";

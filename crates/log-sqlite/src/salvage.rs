@@ -1,19 +1,19 @@
-//! Reading everything that can be read of a damaged store, and writing it into a new one.
+//! Salvage: reads everything readable of a damaged store, and writes it into a new one.
 //!
 //! ```text
-//!   recount.db, recount.db-wal ─▶ image: pages ─▶ cells: rows ─▶ sift: tables ─▶ weave: streams ─▶ plant: a new store
+//!   recount.db, recount.db-wal ─▶ image: pages ─▶ cells: rows ─▶ classify: tables ─▶ reassemble: streams ─▶ rebuild
 //! ```
 //!
 //! The old store is opened for reading only, and not by SQLite, which would recover its log and stop at damage.
-//! Trees and schema are not trusted: each page is looked at by itself, each record is kept only when a sum or the chain
-//! says that its bytes are those that were written. Streams keep names, sequences, positions, bytes and heads.
+//! Trees and schema are not trusted: each page is read by itself, and each record is kept only when a sum or the chain
+//! proves its bytes. Streams keep names, sequences, positions, bytes and heads.
 //! This must never know what a record contains. Entry point: [`Salvage::read`].
 
 mod cells;
+mod classify;
 mod image;
-mod plant;
-mod sift;
-mod weave;
+mod reassemble;
+mod rebuild;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, TryLockError};
@@ -25,9 +25,9 @@ use recount_log::chain::ChainValue;
 use recount_log::{Fault, FaultKind, Retry, StreamKey};
 
 use self::cells::{row_at, rows_of};
+use self::classify::{ClassifiedRow, NewRow, classify};
 use self::image::Image;
-use self::sift::{NewRow, Sifted, sift};
-use self::weave::{FoundRecords, Pieces, Soundness, Woven, weave};
+use self::reassemble::{FoundRecords, RebuiltStream, Soundness, StreamPieces, reassemble};
 use crate::blobs::Blobs;
 pub use crate::blobs::BlobsCopied;
 use crate::fault::corrupt;
@@ -35,8 +35,8 @@ use crate::folder::{blobs_in, database_in, high_water_in, lock_in};
 use crate::high_water::{self, ReadMark};
 use crate::packing::NOBODY;
 
-/// What a record tells of itself: its stream and its sequence there; `None` when it is no record that can be. The index
-/// that says where a record of the hot part belongs is compared with it.
+/// The stream and sequence that a record itself names; `None` when it is not a possible record. Compared with the index
+/// of the hot part.
 pub type Claim = dyn Fn(&[u8]) -> Option<(String, u64)>;
 
 /// A store as far as it can be read. It is held until this is dropped.
@@ -62,7 +62,7 @@ pub struct Damage {
     /// Whether the newest commits may be missing, and their content is unknown: the store is damaged at its end, or
     /// ends before the position that its high-water mark names.
     pub commits: bool,
-    /// Records whose stream cannot be named.
+    /// Records whose stream is unknown.
     pub nameless_records: u64,
 }
 
@@ -83,15 +83,15 @@ pub struct Stream {
     pub head: ChainValue,
     /// Nothing but its tombstone is left.
     pub erased: bool,
-    /// Its first records are missing although nothing says that they were taken away.
+    /// Its first records are missing although nothing shows that they were removed.
     pub lost_beginning: bool,
     /// Records that follow what is kept, but not without a gap.
     pub beyond: u64,
     /// Whether records at later positions than its last one are missing, which may have been its own.
     pub may_have_gone_on: bool,
     id: i64,
-    woven: Woven,
-    tombstone: Option<plant::Tombstone>,
+    woven: RebuiltStream,
+    tombstone: Option<rebuild::Tombstone>,
 }
 
 impl Stream {
@@ -120,7 +120,7 @@ pub struct SalvagedRow<'s> {
 }
 
 impl Salvage {
-    /// Reads a data folder that no server holds. `claim` says what a record tells of its own place.
+    /// Reads a data folder that no server holds. `claim` reads the place that a record itself names.
     pub fn read(data_dir: &Path, claim: &Claim) -> Result<Self, Fault> {
         let database = database_in(data_dir);
         if !data_dir.is_dir() || !(database.exists() || image::log_of(&database).exists()) {
@@ -129,7 +129,7 @@ impl Salvage {
         }
         let lock = hold(data_dir)?;
         let mut image = Image::open(&database)?;
-        let mut gathered = Gathered::default();
+        let mut gathered = FoundContent::default();
         gathered.gather(&mut image, claim);
         let short = image.pages_noted().saturating_sub(image.pages());
         let ends_early = acknowledged(data_dir) > gathered.last_position();
@@ -148,7 +148,7 @@ impl Salvage {
             blobs: Blobs::at(blobs_in(data_dir)),
             damage,
         };
-        salvage.weave(gathered, claim);
+        salvage.reassemble(gathered, claim);
         if salvage.streams.is_empty() && salvage.rows.is_empty() {
             return Err(corrupt(format!(
                 "nothing of a store can be read in {}; it is of schema 1, or of another program, or damaged everywhere",
@@ -211,13 +211,13 @@ impl Salvage {
     ) -> Result<BlobsCopied, Fault> {
         let chosen: Vec<Stream> =
             self.streams.iter().filter(|stream| !stream.is_lost() && streams(stream)).cloned().collect();
-        plant::plant(self, to, &chosen, rows)?;
+        rebuild::rebuild(self, to, &chosen, rows)?;
         let blobs = self.blobs.clone();
         blobs.salvage_to(&Blobs::at(blobs_in(to)))
     }
 
-    fn weave(&mut self, gathered: Gathered, claim: &Claim) {
-        let Gathered { streams, names, mut positions, .. } = gathered;
+    fn reassemble(&mut self, gathered: FoundContent, claim: &Claim) {
+        let FoundContent { streams, names, mut positions, .. } = gathered;
         positions.sort_unstable();
         let mut found: BTreeMap<String, Stream> = BTreeMap::new();
         for (id, pieces) in streams {
@@ -241,8 +241,14 @@ impl Salvage {
         }
     }
 
-    /// The name of a stream: the one that its chain begins with, else what its row, the index or its records say.
-    fn name(&mut self, id: i64, found: &Pieces, indexed: Option<&String>, claim: &Claim) -> Option<String> {
+    /// The name of a stream: the one that its chain begins with, else the one in its row, the index or its records.
+    fn name(
+        &mut self,
+        id: i64,
+        found: &StreamPieces,
+        indexed: Option<&String>,
+        claim: &Claim,
+    ) -> Option<String> {
         let first =
             found.pieces.iter().min_by_key(|piece| (piece.first_sequence, piece.proof != Soundness::Sound));
         let mut claimed = None;
@@ -265,14 +271,14 @@ impl Salvage {
         names.iter().find(begins).or(names.first()).cloned()
     }
 
-    fn stream(&mut self, id: i64, key: &str, pieces: &Pieces) -> Stream {
-        let woven = weave(key, pieces);
+    fn stream(&mut self, id: i64, key: &str, pieces: &StreamPieces) -> Stream {
+        let woven = reassemble(key, pieces);
         let mut head = woven.start;
         let chained = show(&mut self.image, id, &woven.kept, &mut |_, _, bytes| {
             head = head.then(bytes);
             Ok(())
         });
-        let tombstone = pieces.row.as_ref().filter(|row| row.erased).map(plant::Tombstone::of);
+        let tombstone = pieces.row.as_ref().filter(|row| row.erased).map(rebuild::Tombstone::of);
         Stream {
             key: key.into(),
             first_sequence: woven.first_sequence,
@@ -294,8 +300,8 @@ impl Salvage {
 
 /// Everything that was found, before it is put together.
 #[derive(Default)]
-struct Gathered {
-    streams: BTreeMap<i64, Pieces>,
+struct FoundContent {
+    streams: BTreeMap<i64, StreamPieces>,
     names: HashMap<i64, String>,
     rows: BTreeMap<(String, String), (u64, Vec<u8>)>,
     journal: FoundChanges,
@@ -310,7 +316,7 @@ struct Gathered {
     unreadable_from: Vec<u64>,
 }
 
-impl Gathered {
+impl FoundContent {
     fn gather(&mut self, image: &mut Image, claim: &Claim) {
         let mut number = 0;
         while number < image.pages() {
@@ -329,7 +335,7 @@ impl Gathered {
             }
             for row in page.rows {
                 let number = row.number;
-                self.take(sift(row), number, claim);
+                self.take(classify(row), number, claim);
             }
         }
     }
@@ -351,18 +357,18 @@ impl Gathered {
         self.unreadable_from.iter().any(|from| *from > last) || !self.last_children.is_subset(&self.trees)
     }
 
-    fn take(&mut self, row: Sifted, number: Option<i64>, claim: &Claim) {
+    fn take(&mut self, row: ClassifiedRow, number: Option<i64>, claim: &Claim) {
         match row {
-            Sifted::Stream(row) => {
+            ClassifiedRow::Stream(row) => {
                 let stream = self.streams.entry(row.id).or_default();
                 stream.known_end = stream.known_end.max(row.next_sequence);
-                let rank = |row: &sift::StreamRow| (row.erased, row.first_sequence, row.next_sequence);
+                let rank = |row: &classify::StreamRow| (row.erased, row.first_sequence, row.next_sequence);
                 if stream.row.as_ref().is_none_or(|other| rank(other) < rank(&row)) {
                     stream.row = Some(row);
                 }
             }
-            Sifted::Name { id, key } => drop(self.names.insert(id, key)),
-            Sifted::Chunk(chunk) => {
+            ClassifiedRow::Name { id, key } => drop(self.names.insert(id, key)),
+            ClassifiedRow::Chunk(chunk) => {
                 let end = chunk.first_sequence + chunk.records.len() as u64;
                 let head = chunk.records.iter().fold(chunk.start, |head, (_, bytes)| head.then(bytes));
                 for (position, _) in &chunk.records {
@@ -383,21 +389,21 @@ impl Gathered {
                     proof: Soundness::Unknown,
                 });
             }
-            Sifted::Group(group) => self.group(&group, claim),
-            Sifted::Feed { first, spans } => {
+            ClassifiedRow::Group(group) => self.group(&group, claim),
+            ClassifiedRow::Feed { first, spans } => {
                 let mut position = first;
                 for span in spans {
                     if span.stream != NOBODY {
                         let stream = self.streams.entry(span.stream).or_default();
                         stream.known_end = stream.known_end.max(span.first_sequence + span.count);
                     }
-                    // Which record was there is known, so a missing one is told with its stream.
+                    // The stream of each record is known, so a missing one is reported with its stream.
                     self.positions.push((position, position + span.count.saturating_sub(1)));
                     position += span.count;
                 }
             }
-            Sifted::Changes { first_needed, rows } => self.journal.take(first_needed, rows),
-            Sifted::Row(row) => {
+            ClassifiedRow::Changes { first_needed, rows } => self.journal.take(first_needed, rows),
+            ClassifiedRow::Row(row) => {
                 let NewRow { space, key, value, .. } = row;
                 let Some((version, value)) = value else { return };
                 let kept = self.rows.entry((space, key)).or_insert_with(|| (version, value.clone()));
@@ -405,19 +411,19 @@ impl Gathered {
                     *kept = (version, value);
                 }
             }
-            Sifted::Root(page) => {
+            ClassifiedRow::Root(page) => {
                 self.children.insert(page);
                 self.last_children.insert(page);
             }
-            Sifted::Damaged => {
+            ClassifiedRow::Damaged => {
                 self.broken += 1;
                 self.unreadable_from.extend(number.and_then(|number| u64::try_from(number).ok()));
             }
-            Sifted::Foreign => {}
+            ClassifiedRow::Foreign => {}
         }
     }
 
-    fn group(&mut self, group: &sift::GroupRow, claim: &Claim) {
+    fn group(&mut self, group: &classify::GroupRow, claim: &Claim) {
         let last = group.first_position + group.slots.len() as u64 - 1;
         if group.sound {
             self.positions.push((group.first_position, last));
@@ -431,7 +437,7 @@ impl Gathered {
             if !group.sound {
                 continue;
             }
-            // The sum is over the records and not over what says whose they are.
+            // The sum covers the records and not the index with their streams.
             let claimed = claim(&group.joined[slot.range.clone()]);
             let Some((name, _)) = claimed.filter(|(_, sequence)| *sequence == slot.sequence) else {
                 self.broken += 1;
@@ -463,7 +469,7 @@ impl Gathered {
     }
 }
 
-/// What commits made of rows, as long as it is not in their table.
+/// Changes of rows by commits that are not in their table yet.
 #[derive(Default)]
 struct FoundChanges {
     first_needed: u64,
@@ -524,15 +530,15 @@ fn show(
             ))
         };
         let row = row_at(image, piece.place).ok_or_else(gone)?;
-        match sift(row) {
-            Sifted::Chunk(chunk) => {
+        match classify(row) {
+            ClassifiedRow::Chunk(chunk) => {
                 for (sequence, (position, bytes)) in (chunk.first_sequence..).zip(&chunk.records) {
                     if wanted.contains(&sequence) {
                         each(sequence, *position, bytes)?;
                     }
                 }
             }
-            Sifted::Group(group) if group.sound => {
+            ClassifiedRow::Group(group) if group.sound => {
                 for (position, slot) in (group.first_position..).zip(&group.slots) {
                     if slot.stream == stream && wanted.contains(&slot.sequence) {
                         each(slot.sequence, position, &group.joined[slot.range.clone()])?;

@@ -1,13 +1,13 @@
 //! The tables, as steps from each released schema to the next.
 //!
 //! Steps go forward only and are never edited once released; `testdata/stores` keeps a database of every
-//! schema. The number of steps taken is kept in the database's `user_version`, and `application_id`
-//! says that it is ours. Nothing here touches the bytes of a record.
+//! schema. The database's `user_version` is the number of steps taken, and `application_id`
+//! identifies it as ours. Nothing here touches the bytes of a record.
 
 use recount_log::{Fault, FaultKind, Retry};
 use rusqlite::Connection;
 
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::{seal, sums};
 
 /// "Rcnt", in the database header.
@@ -132,7 +132,7 @@ const STEPS: &[SchemaStep] = &[
         SELECT run_id, sequence, envelope ->> '$.type', envelope ->> '$.occurred_at', envelope FROM log;
     "#,
     },
-    // 3: a record may be in a chunk and in its group still; whoever does not know that must not open it.
+    // 3: a record may be in a chunk and in its group; a release without this knowledge must not open the store.
     SchemaStep::Sql(
         r#"
     DROP VIEW events;
@@ -163,7 +163,7 @@ const STEPS: &[SchemaStep] = &[
         SELECT run_id, sequence, envelope ->> '$.type', envelope ->> '$.occurred_at', envelope FROM log;
     "#,
     ),
-    // 4: rows are changed in their table later; until then what they are is told here.
+    // 4: rows are changed in their table later; until then the newest state is here.
     SchemaStep::Sql(
         r#"
     -- What rows are from one commit on. What lies before the newest one's `first_needed` is in the table.
@@ -179,7 +179,7 @@ const STEPS: &[SchemaStep] = &[
     SchemaStep::Moving { first: "", moving: sums::fill, last: "" },
 ];
 
-/// How a schema is brought forward.
+/// How a schema is migrated.
 enum SchemaStep {
     Sql(&'static str),
     /// What SQL alone cannot do happens in the middle.
@@ -219,7 +219,7 @@ pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refus
     let number = |pragma: &str| {
         connection
             .pragma_query_value(None, pragma, |row| row.get::<_, i64>(0))
-            .doing(&format!("reading {pragma} of {name}"))
+            .context(&format!("reading {pragma} of {name}"))
     };
     let (application, version) = (number("application_id")?, number("user_version")?);
     if application == APPLICATION_ID {
@@ -230,13 +230,13 @@ pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refus
             return Err(Refusal::NotOurs(Fault::new(FaultKind::Newer, Retry::Never, message)));
         }
         if version < 1 {
-            return Err(corrupt(format!("{name} says it is ours but has schema {version}")).into());
+            return Err(corrupt(format!("{name} has our application id but schema {version}")).into());
         }
         return Ok(version);
     }
     let things = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
-        .doing(&format!("reading the tables of {name}"))?;
+        .context(&format!("reading the tables of {name}"))?;
     if (application, version, things) == (0, 0, 0) {
         return Ok(0);
     }
@@ -249,8 +249,8 @@ pub(crate) fn identify(connection: &Connection, name: &str) -> Result<i64, Refus
 pub(crate) fn migrate(connection: &Connection, name: &str) -> Result<(), Refusal> {
     let version = identify(connection, name)?;
     for (step, next) in STEPS.iter().zip(1_i64..).skip(usize::try_from(version).unwrap_or(usize::MAX)) {
-        let doing = format!("bringing {name} to schema {next}");
-        let run = |sql: &str| connection.execute_batch(sql).doing(&doing);
+        let context = format!("bringing {name} to schema {next}");
+        let run = |sql: &str| connection.execute_batch(sql).context(&context);
         let take = || -> Result<(), Fault> {
             run("BEGIN IMMEDIATE")?;
             match step {

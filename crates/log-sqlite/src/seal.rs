@@ -1,31 +1,31 @@
-//! Sealing, inside an open transaction: chunks that were made ready are written, and groups whose records are
-//! all in chunks are taken away.
+//! Sealing inside an open transaction: writes prepared chunks, and removes groups whose records are
+//! all in chunks.
 //!
-//! The two need not go together. A stream's row says up to where its chunks count, and whoever reads the
-//! stream goes by that; the border between `feed` and `groups` says the same to who reads the feed. So a record
-//! may be in a chunk and in its group for a while, and no read returns it twice. This file must not know who
-//! decides that it is time.
+//! The two need not go together. A stream's row has the end of its valid chunks, and every read of the
+//! stream uses it; the border between `feed` and `groups` does the same for reads of the feed. So a record
+//! may be in a chunk and in its group for a while, and no read returns it twice. This file must not know when sealing
+//! starts.
 
 use recount_log::{Fault, FaultKind, Retry};
 use rusqlite::Connection;
 
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::gather::{SealedPiece, Unit, Window};
 use crate::layout::{self, StreamTail, Totals};
 use crate::limits::MIGRATION_BATCH_BYTES;
 use crate::sums;
 
-/// Takes groups away whose records are all sealed, oldest first.
+/// Removes groups whose records are all sealed, oldest first.
 pub(crate) fn take_away(connection: &Connection, units: &[Unit]) -> Result<(), Fault> {
     let Some(last) = units.last() else { return Ok(()) };
-    layout::delete_groups(connection, last.last_position).doing("taking sealed groups away")?;
+    layout::delete_groups(connection, last.last_position).context("taking sealed groups away")?;
     for row in units.iter().flat_map(|unit| &unit.feed) {
-        layout::insert_feed(connection, row).doing("writing which record is at which position")?;
+        layout::insert_feed(connection, row).context("writing which record is at which position")?;
     }
     Ok(())
 }
 
-/// Writes chunks. Answers how many records are sealed that were not before.
+/// Writes chunks. Returns how many records are newly sealed.
 pub(crate) fn land(connection: &Connection, pieces: &[SealedPiece]) -> Result<Totals, Fault> {
     let mut new = Totals::default();
     for piece in pieces {
@@ -33,54 +33,54 @@ pub(crate) fn land(connection: &Connection, pieces: &[SealedPiece]) -> Result<To
         new.more(piece.new);
     }
     if new.records > 0 {
-        let doing = "counting what is sealed";
-        let mut sealed = layout::totals(connection).doing(doing)?;
+        let context = "counting what is sealed";
+        let mut sealed = layout::totals(connection).context(context)?;
         sealed.more(new);
-        layout::set_totals(connection, sealed).doing(doing)?;
+        layout::set_totals(connection, sealed).context(context)?;
     }
     Ok(new)
 }
 
 pub(crate) fn land_one(connection: &Connection, piece: &SealedPiece) -> Result<(), Fault> {
     let key = &piece.key;
-    let doing = format!("sealing records of stream {key}");
+    let context = format!("sealing records of stream {key}");
     let moved = || {
         let message =
             format!("stream {key} is not any more what it was when sealing began; it is tried again");
         Fault::new(FaultKind::Io, Retry::Maybe, message)
     };
-    let stored = layout::stream_of(connection, piece.before.id).doing(&doing)?;
+    let stored = layout::stream_of(connection, piece.before.id).context(&context)?;
     if stored.is_none_or(|(_, tail)| tail != piece.before) {
         return Err(moved());
     }
     for chunk in &piece.replaced {
-        if !layout::delete_chunk(connection, *chunk).doing(&doing)? {
+        if !layout::delete_chunk(connection, *chunk).context(&context)? {
             return Err(moved());
         }
     }
     for chunk in &piece.chunks {
-        layout::insert_packed(connection, chunk).doing(&doing)?;
+        layout::insert_packed(connection, chunk).context(&context)?;
     }
-    layout::update_stream(connection, key, &piece.after).doing(&doing)
+    layout::update_stream(connection, key, &piece.after).context(&context)
 }
 
 /// Brings a store of one row a record forward, inside an open transaction: everything is sealed.
 pub(crate) fn seal_single_rows(connection: &Connection) -> Result<(), Fault> {
-    let doing = "sealing rows of one record each";
+    let context = "sealing rows of one record each";
     // Rows are written with their checksums from the start.
     sums::add_columns(connection)?;
     let mut streams = Vec::new();
     {
         let sql =
             "SELECT id, next_sequence, last_position, head, first_sequence, start, erased, key FROM streams";
-        let mut statement = connection.prepare(sql).doing(doing)?;
-        let told = statement.query_map([], layout::told_tail).doing(doing)?;
+        let mut statement = connection.prepare(sql).context(context)?;
+        let told = statement.query_map([], layout::claimed_tail).context(context)?;
         for told in told {
-            streams.push(told.doing(doing)?);
+            streams.push(told.context(context)?);
         }
     }
     for (key, told) in &streams {
-        layout::update_stream(connection, key, &StreamTail::fresh(told.id, key)).doing(doing)?;
+        layout::update_stream(connection, key, &StreamTail::empty(told.id, key)).context(context)?;
     }
     let mut all = Totals::default();
     let mut land = |mut window: Window<'_>| -> Result<(), Fault> {
@@ -90,28 +90,28 @@ pub(crate) fn seal_single_rows(connection: &Connection) -> Result<(), Fault> {
             Ok(true)
         })?;
         for row in window.feed()? {
-            layout::insert_feed(connection, &row).doing(doing)?;
+            layout::insert_feed(connection, &row).context(context)?;
         }
         Ok(())
     };
     let mut statement = connection
         .prepare("SELECT position, stream, sequence, bytes FROM single ORDER BY position")
-        .doing(doing)?;
-    let mut rows = statement.query([]).doing(doing)?;
+        .context(context)?;
+    let mut rows = statement.query([]).context(context)?;
     let mut window = Window::new(connection);
-    while let Some(row) = rows.next().doing(doing)? {
+    while let Some(row) = rows.next().context(context)? {
         let (position, sequence) =
-            (layout::number(row, 0).doing(doing)?, layout::number(row, 2).doing(doing)?);
-        let bytes = layout::bytes(row, 3).doing(doing)?;
-        window.push(position, row.get(1).doing(doing)?, sequence, &bytes)?;
+            (layout::number(row, 0).context(context)?, layout::number(row, 2).context(context)?);
+        let bytes = layout::bytes(row, 3).context(context)?;
+        window.push(position, row.get(1).context(context)?, sequence, &bytes)?;
         if window.bytes() >= MIGRATION_BATCH_BYTES {
             land(std::mem::replace(&mut window, Window::new(connection)))?;
         }
     }
     land(window)?;
-    layout::set_totals(connection, all).doing(doing)?;
+    layout::set_totals(connection, all).context(context)?;
     for (key, told) in streams {
-        if layout::stream_tail(connection, &key).doing(doing)? != Some(told) {
+        if layout::stream_tail(connection, &key).context(context)? != Some(told) {
             return Err(corrupt(format!(
                 "the records of stream {key} do not add up to its tail of {} and its head {}; they stay as they are",
                 told.next_sequence, told.head

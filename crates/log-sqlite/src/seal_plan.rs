@@ -1,15 +1,15 @@
-//! SealPlan of sealing, as the writer goes through them: which transaction comes next.
+//! The plan of sealing: which transaction the writer runs next.
 //!
 //! ```text
 //!   window 1:  write chunks, portion by portion
-//!   window 2:  write chunks, and in the same transactions take the groups of window 1 away: their pages are
+//!   window 2:  write chunks, and in the same transactions remove the groups of window 1: their pages are
 //!              written once, with the new chunks, and not first with zeros
 //!   …
-//!   no window: take away what is left
+//!   no window: remove what is left
 //! ```
 //!
-//! What is written counts at once, and what is left half done is found again by who reads the groups from the
-//! start: nothing here has to survive. It must not know SQL.
+//! What is written counts at once, and a half-done window is found again when groups are read from the
+//! start: no plan has to survive a restart. It must not know SQL.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::gather::{SealedPiece, Unit, WindowBounds};
 use crate::hot::Backlog;
 use crate::layout::Totals;
 use crate::limits;
-use crate::sealer::{Answer, Ready, SealRequest};
+use crate::sealer::{Answer, SealRequest, SealerReply};
 
 pub(crate) struct SealPlan {
     asks: SyncSender<SealRequest>,
@@ -37,7 +37,7 @@ pub(crate) struct SealPlan {
     most: Totals,
 }
 
-/// What the sealer is about to tell of one window.
+/// What the sealer is preparing of one window.
 struct Coming {
     answers: Receiver<Answer>,
     unwanted: Arc<AtomicBool>,
@@ -50,14 +50,14 @@ impl Drop for Coming {
 }
 
 /// One transaction.
-pub(crate) struct Work {
+pub(crate) struct SealWork {
     pub(crate) pieces: Vec<SealedPiece>,
     pub(crate) units: Vec<Unit>,
 }
 
-/// How the writer asks.
+/// How long the writer waits for the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitMode {
     /// It has better things to do than to wait for the sealer.
     None,
     /// It waits.
@@ -67,7 +67,7 @@ pub(crate) enum Patience {
 }
 
 pub(crate) enum Next {
-    Work(Work),
+    SealWork(SealWork),
     /// The sealer wakes the writer when it is.
     NotReady,
     /// All up to the position is sealed.
@@ -88,10 +88,10 @@ impl SealPlan {
         &mut self,
         backlog: &Backlog,
         last_position: u64,
-        patience: Patience,
+        patience: WaitMode,
     ) -> Result<Next, Fault> {
         loop {
-            if patience == Patience::ForRoom && !self.left.is_empty() {
+            if patience == WaitMode::ForRoom && !self.left.is_empty() {
                 return Ok(self.take_away());
             }
             let Some(window) = &self.window else {
@@ -107,24 +107,24 @@ impl SealPlan {
                 continue;
             };
             let ready = match patience {
-                Patience::None => match window.answers.try_recv() {
+                WaitMode::None => match window.answers.try_recv() {
                     Err(TryRecvError::Empty) => return Ok(Next::NotReady),
                     Err(TryRecvError::Disconnected) => Err(stopped()),
                     Ok(answer) => answer,
                 },
-                Patience::All | Patience::ForRoom => window.answers.recv().unwrap_or_else(|_| Err(stopped())),
+                WaitMode::All | WaitMode::ForRoom => window.answers.recv().unwrap_or_else(|_| Err(stopped())),
             };
             match ready {
-                Ok(Ready::Portion(pieces)) => {
+                Ok(SealerReply::Portion(pieces)) => {
                     let new: u64 = pieces.iter().map(|piece| piece.new.bytes).sum();
                     // A little more, so that nothing is left when the window ends.
                     let units = self.units(new + new / limits::SEAL_MORE_DIVISOR);
-                    return Ok(Next::Work(Work { pieces, units }));
+                    return Ok(Next::SealWork(SealWork { pieces, units }));
                 }
-                Ok(Ready::Groups(units)) => {
+                Ok(SealerReply::Groups(units)) => {
                     self.window = None;
                     if units.is_empty() {
-                        return Err(corrupt("the newest records are not there"));
+                        return Err(corrupt("the newest records are missing"));
                     }
                     self.left.extend(units);
                 }
@@ -156,7 +156,7 @@ impl SealPlan {
 
     fn take_away(&mut self) -> Next {
         let units = self.units(self.portion.bytes);
-        Next::Work(Work { pieces: Vec::new(), units })
+        Next::SealWork(SealWork { pieces: Vec::new(), units })
     }
 
     /// The oldest of what is left, of about so many bytes.

@@ -1,6 +1,6 @@
-//! The thread that makes sealing ready: it reads the oldest groups and packs their records into chunks, so that
-//! the writer has only to write them. It changes nothing itself, and what it made is thrown away unseen
-//! when the writer does not want it any more.
+//! The sealer thread: reads the oldest groups and packs their records into chunks, so that
+//! the writer only has to write them. It changes nothing itself, and its result is dropped
+//! when the writer no longer needs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,18 +20,18 @@ pub(crate) struct SealRequest {
     /// What goes into one portion.
     pub(crate) portion: Totals,
     pub(crate) answers: SyncSender<Answer>,
-    /// Nobody wants it any more.
+    /// The window is no longer needed.
     pub(crate) unwanted: Arc<AtomicBool>,
-    /// Who is woken after each answer.
+    /// The thread that is woken after each answer.
     pub(crate) asker: Thread,
 }
 
-/// What comes of a window: portions of chunks, and at the end all of its groups; or a fault, and nothing more.
-pub(crate) type Answer = Result<Ready, Fault>;
+/// The results of a window: portions of chunks, and at the end all of its groups; or a fault, and nothing more.
+pub(crate) type Answer = Result<SealerReply, Fault>;
 
-pub(crate) enum Ready {
+pub(crate) enum SealerReply {
     Portion(Vec<SealedPiece>),
-    /// The last: what can be taken away when all portions are written.
+    /// The last: what can be removed when all portions are written.
     Groups(Vec<Unit>),
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn start(
 fn work(connection: &Connection, inbox: &Receiver<SealRequest>) {
     while let Ok(ask) = inbox.recv() {
         if let Err(fault) = serve(connection, &ask) {
-            ask.tell(Err(fault));
+            ask.reply(Err(fault));
         }
     }
 }
@@ -70,13 +70,13 @@ fn serve(connection: &Connection, ask: &SealRequest) -> Result<(), Fault> {
             return Ok(!ask.is_unwanted());
         }
         (bytes, records) = (0, 0);
-        Ok(ask.tell(Ok(Ready::Portion(std::mem::take(&mut portion)))))
+        Ok(ask.reply(Ok(SealerReply::Portion(std::mem::take(&mut portion)))))
     })?;
     if !portion.is_empty() {
-        ask.tell(Ok(Ready::Portion(portion)));
+        ask.reply(Ok(SealerReply::Portion(portion)));
     }
     let units = window.units()?;
-    ask.tell(Ok(Ready::Groups(units)));
+    ask.reply(Ok(SealerReply::Groups(units)));
     Ok(())
 }
 
@@ -86,7 +86,7 @@ impl SealRequest {
     }
 
     /// `false`: the receiver is gone.
-    fn tell(&self, answer: Answer) -> bool {
+    fn reply(&self, answer: Answer) -> bool {
         let told = self.answers.send(answer).is_ok() && !self.is_unwanted();
         self.asker.unpark();
         told

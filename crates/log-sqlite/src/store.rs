@@ -1,4 +1,4 @@
-//! [`SqliteStore`]: opening, handing calls to the threads that do them, and closing.
+//! [`SqliteStore`]: opens the store, passes calls to its threads, and closes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::blobs::Blobs;
 use crate::changes::ChangeJournal;
 use crate::checkpoint::Checkpoints;
 use crate::connection::{DatabaseFile, Role, check_version};
-use crate::fault::{Doing as _, altered, corrupt, no_space, stopped};
+use crate::fault::{FaultContext as _, altered, corrupt, no_space, stopped};
 use crate::folder::Folder;
-use crate::fresh::Fresh;
 use crate::high_water::HighWater;
 use crate::hot::Hot;
 use crate::loss::Evidence;
 use crate::options::SqliteOptions;
 use crate::pages::Pages;
+use crate::pending_rows::PendingRows;
 use crate::pool::{Pool, WaitingBounds};
 use crate::reserve::Reserve;
 use crate::schema::Refusal;
@@ -48,12 +48,12 @@ pub struct SqliteStore {
     is_backup: AtomicBool,
     blob_folder: Blobs,
     closing: Arc<AtomicBool>,
-    /// Hangs up when the folder was let go.
+    /// Closes when the folder was unlocked.
     ended: watch::Receiver<()>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Held by every thread; when the last lets go, the folder is free and closers are told.
+/// Held by every thread; when the last drops it, the folder is unlocked and `close` returns.
 struct Hold {
     // In this order: the files first, then the folder, then the word of it.
     _written_back: Arc<WriteBack>,
@@ -62,7 +62,7 @@ struct Hold {
 }
 
 impl SqliteStore {
-    /// Opens the store in a data folder, making both if they are not there.
+    /// Opens the store in a data folder, creating both if they are missing.
     pub fn open(options: SqliteOptions) -> Result<SqliteStore, Fault> {
         check_version()?;
         let folder = Arc::new(Folder::take(&options.data_dir)?);
@@ -78,7 +78,7 @@ impl SqliteStore {
             }
             opened => opened,
         };
-        let Opened { writer, hot, fresh, journal } = opened.map_err(|refusal| match refusal {
+        let Opened { writer, hot, pending_rows, journal } = opened.map_err(|refusal| match refusal {
             Refusal::Damaged(fault) => with_salvage(fault, &place),
             Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
         })?;
@@ -118,7 +118,7 @@ impl SqliteStore {
 
         let shared = WriterContext {
             hot: Arc::new(hot),
-            fresh: Arc::new(fresh),
+            pending_rows: Arc::new(pending_rows),
             observer: Arc::default(),
             queue: Arc::new(WriterQueue::new()),
             meters: Arc::default(),
@@ -254,44 +254,44 @@ impl Store for SqliteStore {
 
     fn streams(&self, after: Option<StreamKey>, limit: usize) -> Answer<Vec<StreamKey>> {
         self.ask(move |connection, _| {
-            layout::list_streams(connection, after.as_deref(), limit).doing("listing the streams")
+            layout::list_streams(connection, after.as_deref(), limit).context("listing the streams")
         })
     }
 
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
         if !self.closing.load(Ordering::Relaxed)
-            && let Some(state) = self.shared.fresh.get(space, key)
+            && let Some(state) = self.shared.pending_rows.get(space, key)
         {
-            return Box::pin(std::future::ready(Ok(state.told(&Arc::from(key)))));
+            return Box::pin(std::future::ready(Ok(state.into_row(&Arc::from(key)))));
         }
         let (space, key) = (space.to_owned(), key.to_owned());
         self.ask(move |connection, _| {
-            rows::row(connection, &space, &key).doing(&format!("reading row {space}/{key}"))
+            rows::row(connection, &space, &key).context(&format!("reading row {space}/{key}"))
         })
     }
 
     fn rows(&self, range: RowRange) -> Answer<Vec<Row>> {
-        let fresh = self.shared.fresh.clone();
+        let pending_rows = self.shared.pending_rows.clone();
         self.ask(move |connection, _| {
-            let WholeRows { rows, damaged } = whole_rows(connection, &fresh, &range)?;
+            let WholeRows { rows, damaged } = whole_rows(connection, &pending_rows, &range)?;
             match damaged.first() {
                 None => Ok(rows),
                 Some(row) => Err(altered(&format!("row {row}")))
-                    .doing(&format!("reading rows of space {}", range.space)),
+                    .context(&format!("reading rows of space {}", range.space)),
             }
         })
     }
 
     fn whole_rows(&self, range: RowRange) -> Answer<WholeRows> {
-        let fresh = self.shared.fresh.clone();
-        self.ask(move |connection, _| whole_rows(connection, &fresh, &range))
+        let pending_rows = self.shared.pending_rows.clone();
+        self.ask(move |connection, _| whole_rows(connection, &pending_rows, &range))
     }
 
     fn damaged_rows(&self) -> Answer<Vec<DamagedRow>> {
-        let fresh = self.shared.fresh.clone();
+        let pending_rows = self.shared.pending_rows.clone();
         self.ask(move |connection, _| {
-            let mut damaged = rows::damaged(connection).doing("looking for damaged rows")?;
-            damaged.retain(|row| !is_fresh(&fresh, row));
+            let mut damaged = rows::damaged(connection).context("looking for damaged rows")?;
+            damaged.retain(|row| !is_fresh(&pending_rows, row));
             Ok(damaged)
         })
     }
@@ -338,7 +338,7 @@ impl Store for SqliteStore {
     /// grows past its usual bound under load. Closing the store ends it.
     fn integrity(&self) -> Answer<Integrity> {
         let (place, blobs, closing) = (self.place.clone(), self.blob_folder.clone(), self.closing.clone());
-        // In a connection of its own, so that whatever state this leaves behind ends with it.
+        // In a connection of its own, so that its state ends with it.
         self.ask(move |_, _| examine::examine(place.open(Role::Examiner)?, Some(&blobs), &closing))
     }
 
@@ -355,7 +355,7 @@ impl Store for SqliteStore {
             let size = |path: &Path| match std::fs::metadata(path) {
                 Ok(found) => Ok(found.len()),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
-                Err(error) => Err(error).doing(&format!("reading the size of {}", path.display())),
+                Err(error) => Err(error).context(&format!("reading the size of {}", path.display())),
             };
             let mut wal = database.clone().into_os_string();
             wal.push("-wal");
@@ -371,7 +371,7 @@ impl Store for SqliteStore {
                 wal_bytes: size(Path::new(&wal))?,
                 ..Stats::default()
             };
-            meters.tell(&mut stats);
+            meters.add_to(&mut stats);
             Ok(stats)
         })
     }
@@ -395,30 +395,34 @@ impl Store for SqliteStore {
         self.hang_up();
         let mut ended = self.ended.clone();
         Box::pin(async move {
-            // Nothing is ever sent: the channel closes when the last thread has let go of the folder.
+            // Nothing is ever sent: the channel closes when the last thread has released the folder.
             while ended.changed().await.is_ok() {}
             Ok(())
         })
     }
 }
 
-/// What is fresh and what the table has. A damaged row of the table that has a newer state costs nothing.
-fn whole_rows(connection: &Connection, fresh: &Fresh, range: &RowRange) -> Result<WholeRows, Fault> {
+/// Pending rows and the table together. A damaged row of the table that has a newer state costs nothing.
+fn whole_rows(
+    connection: &Connection,
+    pending_rows: &PendingRows,
+    range: &RowRange,
+) -> Result<WholeRows, Fault> {
     let mut damaged = Vec::new();
-    let rows = fresh.between(range, |most, holds| {
+    let rows = pending_rows.between(range, |most, holds| {
         let found = reading::rows(connection, range, most, holds)?;
         Ok::<_, Fault>(found.map(|found| {
             damaged = found.damaged;
             found.rows
         }))
     })?;
-    damaged.retain(|row| !is_fresh(fresh, row));
+    damaged.retain(|row| !is_fresh(pending_rows, row));
     Ok(WholeRows { rows, damaged })
 }
 
-fn is_fresh(fresh: &Fresh, row: &DamagedRow) -> bool {
+fn is_fresh(pending_rows: &PendingRows, row: &DamagedRow) -> bool {
     let (space, key) = (str::from_utf8(&row.space), str::from_utf8(&row.key));
-    matches!((space, key), (Ok(space), Ok(key)) if fresh.get(space, key).is_some())
+    matches!((space, key), (Ok(space), Ok(key)) if pending_rows.get(space, key).is_some())
 }
 
 fn place(folder: &Folder, options: &SqliteOptions) -> DatabaseFile {
@@ -426,11 +430,11 @@ fn place(folder: &Folder, options: &SqliteOptions) -> DatabaseFile {
 }
 
 /// The writer's connection, to a database that is ours, of our schema and, as far as was looked, sound; and
-/// what is hot and fresh in it.
+/// what is hot and pending in it.
 struct Opened {
     writer: Connection,
     hot: Hot,
-    fresh: Fresh,
+    pending_rows: PendingRows,
     journal: ChangeJournal,
 }
 
@@ -439,19 +443,19 @@ fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions)
     let name = place.name();
     let evidence = Evidence::gather(folder, options.durability)?;
     let connection = place.connect(Role::Writer)?;
-    // Before any setting: a database that is not ours stays as it is.
+    // Before any setting: a database that is not ours must stay unchanged.
     let identified = schema::identify(&connection, &name);
     if matches!(identified, Err(Refusal::NotOurs(_))) {
         return Err(identified.expect_err("it was just looked at"));
     }
-    let size = std::fs::metadata(folder.database()).doing(&format!("reading the size of {name}"))?.len();
+    let size = std::fs::metadata(folder.database()).context(&format!("reading the size of {name}"))?.len();
     let sound = match identified {
         Ok(_) if size <= limits::OPEN_CHECK_BYTES_MAX => {
             examine::check_pages(&connection).map_err(Refusal::from)
         }
         identified => identified.map(drop),
     };
-    // And one whose end is missing: the first write would take the place of what the write-ahead log still holds. A
+    // And one whose end is missing: the first write would overwrite what the write-ahead log still holds. A
     // damaged log may be why the database looks damaged.
     let settle = || evidence.settle(&connection, &options.accept_loss_after).map_err(Refusal::Failed);
     let begin_anew = if evidence.is_of_log() {
@@ -471,15 +475,15 @@ fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions)
     let hot = Hot::default();
     hot.replace(load::load(&connection)?);
     let (journal, states) = changes::load(&connection)?;
-    let fresh = Fresh::default();
-    fresh.replace(states, recount_world::moment());
-    Ok(Opened { writer: connection, hot, fresh, journal })
+    let pending_rows = PendingRows::default();
+    pending_rows.replace(states, recount_world::moment());
+    Ok(Opened { writer: connection, hot, pending_rows, journal })
 }
 
 /// Adds to a fault what of the store can still be read.
 fn with_salvage(fault: Fault, place: &DatabaseFile) -> Fault {
     let salvage = place.open(Role::Salvager).and_then(|connection| {
-        // Blobs tell by themselves whether they are right.
+        // A blob's name shows whether its bytes are right.
         examine::examine(connection, None, &Arc::default())
     });
     let readable = match salvage {

@@ -1,12 +1,12 @@
 //! Checksums of stored rows: every row is written with one and checked against it each time it is read.
 //!
-//! A sum covers all columns of its row and the name of its table, so that a value that comes from another row or
+//! A sum covers all columns of its row and the name of its table, so that a value from another row or
 //! another table does not pass. XXH3 finds damage, at the speed of memory; it does not resist an attacker, which is
 //! what the chain is for. This file must not know tables.
 
 use twox_hash::XxHash3_64;
 
-/// A sum as it grows, part by part. The parts cannot be shifted against each other: each is hashed by itself, over
+/// A sum that is built part by part. The parts cannot be shifted against each other: each is hashed by itself, over
 /// the sum of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sum(u64);

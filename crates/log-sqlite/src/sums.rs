@@ -1,12 +1,12 @@
-//! The step of the schema that gives rows their checksums.
+//! The schema step that adds checksums to rows.
 //!
-//! Small rows get theirs at once. Chunks are not touched, however many there are: they keep their chain, by which
-//! they are checked until they are written anew. This file must not know readers.
+//! Small rows get theirs at once. Chunks are not touched, however many exist: their chain checks
+//! them until they are rewritten. This file must not know readers.
 
 use recount_log::Fault;
 use rusqlite::{Connection, Row, params};
 
-use crate::fault::Doing as _;
+use crate::fault::FaultContext as _;
 use crate::layout::{self, bytes, number};
 use crate::limits::SUMS_BATCH_ROWS;
 use crate::rows;
@@ -15,15 +15,15 @@ const TABLES: [&str; 4] = ["streams", "rows", "feed", "chunks"];
 
 const DOING: &str = "giving rows their checksums";
 
-/// Adds the columns, where they are not there yet.
+/// Adds the columns where they are missing.
 pub(crate) fn add_columns(connection: &Connection) -> Result<(), Fault> {
     for table in TABLES {
         let sql = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = 'sum'";
-        let there: i64 = connection.query_row(sql, [table], |row| row.get(0)).doing(DOING)?;
+        let there: i64 = connection.query_row(sql, [table], |row| row.get(0)).context(DOING)?;
         if there == 0 {
             connection
                 .execute_batch(&format!(r#"ALTER TABLE "{table}" ADD COLUMN sum INTEGER"#))
-                .doing(DOING)?;
+                .context(DOING)?;
         }
     }
     Ok(())
@@ -32,14 +32,14 @@ pub(crate) fn add_columns(connection: &Connection) -> Result<(), Fault> {
 /// Adds the columns and fills them, those of chunks left out.
 pub(crate) fn fill(connection: &Connection) -> Result<(), Fault> {
     add_columns(connection)?;
-    streams(connection).and_then(|()| feed(connection)).and_then(|()| rows(connection)).doing(DOING)
+    streams(connection).and_then(|()| feed(connection)).and_then(|()| rows(connection)).context(DOING)
 }
 
 fn streams(connection: &Connection) -> rusqlite::Result<()> {
     let mut last = 0_i64;
     loop {
         let found = batch(connection, layout::STREAMS_BY_ID, params![last + 1, SUMS_BATCH_ROWS], |row| {
-            layout::told_tail(row).map(|(key, tail)| (tail.id, tail.sum(&key)))
+            layout::claimed_tail(row).map(|(key, tail)| (tail.id, tail.sum(&key)))
         })?;
         let Some((newest, _)) = found.last() else { return Ok(()) };
         last = *newest;

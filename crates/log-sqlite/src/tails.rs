@@ -1,17 +1,17 @@
-//! What the writer remembers of streams, so that the hot path reads nothing: two generations, the older
-//! of which is let go when the younger is full.
+//! The writer's cache of stream tails, so that the hot path reads nothing: two generations, the older
+//! of which is dropped when the younger is full.
 //!
-//! What a group changes is written here at once; when it does not land, it has to be forgotten.
+//! A group's changes are written here at once; if it is not committed, they are dropped.
 
 use recount_log::StreamKey;
 
-use crate::layout::Known;
+use crate::layout::KnownTail;
 use crate::quick::QuickMap;
 
 /// Remembers at most `max` streams.
 pub(crate) struct Tails {
-    young: QuickMap<StreamKey, Known>,
-    old: QuickMap<StreamKey, Known>,
+    young: QuickMap<StreamKey, KnownTail>,
+    old: QuickMap<StreamKey, KnownTail>,
     max: usize,
 }
 
@@ -20,7 +20,7 @@ impl Tails {
         Tails { young: QuickMap::default(), old: QuickMap::default(), max }
     }
 
-    pub(crate) fn get(&mut self, key: &StreamKey) -> Option<Known> {
+    pub(crate) fn get(&mut self, key: &StreamKey) -> Option<KnownTail> {
         if let Some(known) = self.young.get(key) {
             return Some(*known);
         }
@@ -29,7 +29,7 @@ impl Tails {
         Some(known)
     }
 
-    pub(crate) fn put(&mut self, key: &StreamKey, known: Known) {
+    pub(crate) fn put(&mut self, key: &StreamKey, known: KnownTail) {
         if let Some(there) = self.young.get_mut(key) {
             *there = known;
             return;
@@ -38,7 +38,7 @@ impl Tails {
         self.add(key.clone(), known);
     }
 
-    fn add(&mut self, key: StreamKey, known: Known) {
+    fn add(&mut self, key: StreamKey, known: KnownTail) {
         if self.young.len() >= (self.max / 2).max(1) {
             self.old = std::mem::take(&mut self.young);
         }
@@ -60,8 +60,8 @@ impl Tails {
 mod tests {
     use super::*;
 
-    fn known(id: i64) -> Known {
-        Known { id, ..Known::default() }
+    fn known(id: i64) -> KnownTail {
+        KnownTail { id, ..KnownTail::default() }
     }
 
     #[test]

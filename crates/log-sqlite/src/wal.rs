@@ -1,4 +1,4 @@
-//! The file of the write-ahead log, read without SQLite: which frames a recovery uses, and what follows them.
+//! Reads the file of the write-ahead log without SQLite: which frames a recovery uses, and what follows them.
 //!
 //! ```text
 //!   header (32 bytes): magic, format, page size, round, two salts, sum of what precedes
@@ -6,11 +6,11 @@
 //! ```
 //!
 //! Each sum continues the one before it. A recovery stops at the first frame whose salts or sum do not fit and
-//! uses everything up to the last commit before that frame. The file is written round and round, so frames of an
-//! older round with other salts usually follow. Frames with the salts of this round that follow a bad one are what
-//! [`Survey::beyond`] is about: the sum of each is checked against the sum that is stored before it.
+//! uses everything up to the last commit before that frame. The file is reused from its start, so frames of an
+//! older round with other salts usually follow. Frames with the salts of this round that follow a bad one are in
+//! [`Survey::beyond`]: the sum of each is checked against the sum that is stored before it.
 //!
-//! This module must not know tables, and it never writes. Begin with [`survey`].
+//! This module must not know tables, and it never writes. Entry point: [`survey`].
 
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// The last bit tells the order of bytes in which sums are made.
+/// The last bit gives the byte order of the sums.
 const MAGIC: u32 = 0x377f_0682;
 /// SQLite's bounds of a page.
 const PAGE_BYTES: std::ops::RangeInclusive<usize> = 512..=65_536;
@@ -38,13 +38,13 @@ pub(crate) struct Survey {
     /// The number of the last frame that a recovery uses; 0 for none. The first frame has number 1.
     pub(crate) reached: u64,
     /// `None`: no frame of this round with a fitting sum, and no commit, follows what a recovery uses.
-    pub(crate) beyond: Option<Beyond>,
+    pub(crate) beyond: Option<UnusedFrames>,
     shape: Shape,
 }
 
 /// Frames of this round that a recovery does not use, though they were written as part of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Beyond {
+pub(crate) struct UnusedFrames {
     /// The first frame that does not fit; 0 is the header.
     pub(crate) first_bad: u64,
     pub(crate) last: u64,
@@ -111,7 +111,7 @@ pub(crate) fn survey(database: &Path) -> io::Result<Option<Survey>> {
         }
         follows_commit = frame.is_current && frame.is_commit;
     }
-    survey.beyond = first_bad.filter(|_| commits > 0 || intact > 0).map(|first_bad| Beyond {
+    survey.beyond = first_bad.filter(|_| commits > 0 || intact > 0).map(|first_bad| UnusedFrames {
         first_bad,
         last,
         commits,
@@ -121,7 +121,7 @@ pub(crate) fn survey(database: &Path) -> io::Result<Option<Survey>> {
 }
 
 impl Survey {
-    /// Gives every intact page image that a recovery does not use, with the size of a page.
+    /// Passes every intact page image that a recovery does not use to a closure, with the size of a page.
     pub(crate) fn pages_beyond(&self, database: &Path, mut take: impl FnMut(&[u8])) -> io::Result<()> {
         let Some(mut file) = open(&beside(database))? else { return Ok(()) };
         let start = if self.reached == 0 {
@@ -142,7 +142,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Tells rounds of the log apart.
+    /// The salts, which identify a round of the log.
     pub(crate) fn round(&self) -> String {
         format!("{:08x}{:08x}", self.shape.salts[0], self.shape.salts[1])
     }
@@ -171,7 +171,7 @@ impl Shape {
     }
 }
 
-/// What a header says that SQLite would believe.
+/// The shape from a header that SQLite would accept.
 fn sound_shape(header: &[u8; HEADER]) -> Option<Shape> {
     let (magic, page_bytes) = (word(header, 0), page_bytes(word(header, 8))?);
     let shape = Shape {
@@ -184,7 +184,7 @@ fn sound_shape(header: &[u8; HEADER]) -> Option<Shape> {
     fits.then_some(shape)
 }
 
-/// What the header must have said, from the first frames and from the database: SQLite takes no frame then.
+/// The shape that the header must have had, from the first frames and from the database: SQLite takes no frame then.
 fn guessed_shape(file: &mut File, database: &Path, header: &[u8; HEADER]) -> io::Result<Option<Shape>> {
     let mut beginning = [0; 18];
     let read = File::open(database).and_then(|mut database| database.read_exact(&mut beginning));

@@ -1,11 +1,11 @@
-//! The database's file, held open to wait until what was copied into it is on the disk.
+//! An open handle of the database's file, to wait until copied pages are on the disk.
 //!
-//! SQLite syncs the database only when it has copied all of the write-ahead log. Under load that happens when the
-//! writer stands still for it, and then everything that was copied for minutes is written at once. To sync before,
-//! beside the writer, takes a file of our own. Nothing relies on it: what it has not done, SQLite does.
+//! SQLite syncs the database only when it has copied all of the write-ahead log. Under load that happens while the
+//! writer waits, and then everything that was copied for minutes is written at once. To sync before,
+//! in parallel with the writer, needs a handle of our own. Nothing relies on it: what it has not done, SQLite does.
 //!
-//! Where locks belong to a process, closing any file of a database lets go of the locks that SQLite holds on it.
-//! So this must be dropped after the last connection of the process; the store's `Hold` sees to that. It must not
+//! Where locks belong to a process, closing any handle of a database releases the locks that SQLite holds on it.
+//! So this must be dropped after the last connection of the process; the store's `Hold` ensures that. It must not
 //! read or write.
 
 use std::fs::{File, OpenOptions};

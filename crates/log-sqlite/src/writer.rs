@@ -1,19 +1,19 @@
-//! The one thread that writes: it takes what waits, commits it as one group, tells the observer, answers.
+//! The writer thread: takes the queued appends, commits them as one group, calls the observer, answers.
 //!
 //! ```text
-//!   take what waits ─▶ begin ─▶ judge and write each append ─▶ commit (one sync) ─▶ observer ─▶ answers
+//!   take the queue ─▶ begin ─▶ check and write each append ─▶ commit (one sync) ─▶ observer ─▶ answers
 //!                        └────────── anything fails ──────────▶ roll back, every append of the group
-//!                                                               gets the fault, and on we go
-//!   nothing waits, or too much is hot ─▶ begin ─▶ seal some ─▶ commit
-//!   nothing waits for a while         ─▶ begin ─▶ bring changed rows to their table ─▶ commit
+//!                                                               gets the fault, and the writer goes on
+//!   queue empty, or too much is hot ─▶ begin ─▶ seal some ─▶ commit
+//!   queue empty for a while         ─▶ begin ─▶ write changed rows to their table ─▶ commit
 //! ```
 //!
-//! Where many append at once it waits a little before it takes, so that more of them come ([`crate::group_commit`]).
-//! Sealing goes in small transactions, of what another thread made ready: when nothing waits and the oldest group
-//! has come of age, between commits when much is hot, and before a commit when too much is.
+//! Under many concurrent appends it waits a little for more of them ([`crate::group_commit`]).
+//! Another thread prepares sealing, and the writer seals in small transactions: when the queue is empty and the oldest
+//! group is old enough, between commits when much is hot, and before a commit when too much is.
 //!
-//! After a failure that leaves a doubt the writer forgets what it remembered and reads it again, so that service
-//! returns by itself when the cause is gone. It must not know what tables look like.
+//! After a failure with an unknown outcome the writer drops its cache and reads it again, so that service
+//! resumes by itself when the cause is gone. It must not know the tables.
 
 mod commit;
 mod sealing;
@@ -36,9 +36,8 @@ use self::sealing::{SealStep, Sealing};
 use crate::changes::{self, ChangeJournal};
 use crate::checkpoint::Checkpoints;
 use crate::connection::{DatabaseFile, Role};
-use crate::fault::{Doing as _, no_space};
-use crate::fresh::{Fresh, RowStates};
-use crate::group::{self, CommitProof, Group, Written};
+use crate::fault::{FaultContext as _, no_space};
+use crate::group::{self, CommitProof, Group, GroupOutcome};
 use crate::group_commit::GroupCommitPolicy;
 use crate::high_water::HighWater;
 use crate::hot::Hot;
@@ -47,10 +46,11 @@ use crate::limits;
 use crate::load;
 use crate::meters::Meters;
 use crate::options::SqliteOptions;
+use crate::pending_rows::{PendingRows, RowStates};
 use crate::reserve::Reserve;
 use crate::rows;
 use crate::seal;
-use crate::seal_plan::{Next, Patience};
+use crate::seal_plan::{Next, WaitMode};
 use crate::sealer::SealRequest;
 use crate::tails::Tails;
 use crate::writer_queue::{TakeResult, WriterQueue};
@@ -60,7 +60,7 @@ pub(crate) enum Task {
     Append(Job),
     /// Seal all that is hot now.
     Seal(oneshot::Sender<Result<(), Fault>>),
-    /// Write damaged rows anew. `false`: a stream has moved on, and nothing was changed.
+    /// Replace damaged rows. `false`: a stream has moved on, and nothing was changed.
     Repair(RowRepair, oneshot::Sender<Result<bool, Fault>>),
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Job {
 pub(crate) struct Done {
     /// Of its first record; the others follow in the order they were given.
     pub(crate) first_position: u64,
-    /// Given back, so that who made it also takes it apart: the writer's thread has better things to do.
+    /// Returned, so that the caller's thread drops it and not the writer's.
     pub(crate) append: Append,
 }
 
@@ -98,8 +98,8 @@ impl Task {
 }
 
 impl Job {
-    /// Whether it may share a commit with others. What takes records away looks at what is committed, and what may use
-    /// the reserve must not bring others along.
+    /// Whether it may share a commit with others. A removal reads committed data only, and an append that may use
+    /// the reserve must be alone.
     fn is_sociable(&self) -> bool {
         !self.append.may_use_reserve()
     }
@@ -109,15 +109,15 @@ impl Job {
 #[derive(Clone)]
 pub(crate) struct WriterContext {
     pub(crate) hot: Arc<Hot>,
-    pub(crate) fresh: Arc<Fresh>,
+    pub(crate) pending_rows: Arc<PendingRows>,
     pub(crate) observer: Arc<OnceLock<Arc<dyn Observer>>>,
     pub(crate) queue: Arc<WriterQueue<Task>>,
     pub(crate) meters: Arc<Meters>,
-    /// While it is spent nothing is written that does not take away.
+    /// While it is spent, only removals are written.
     pub(crate) reserve: Reserve,
 }
 
-/// The threads beside the writer that it asks things of.
+/// The other threads that the writer uses.
 pub(crate) struct WriterThreads {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) asks: SyncSender<SealRequest>,
@@ -130,7 +130,7 @@ pub(crate) struct Writer {
     /// `None` after a failure that left the connection in doubt; opened again for the next group.
     connection: Option<Connection>,
     tails: Tails,
-    written: Written,
+    written: GroupOutcome,
     journal: ChangeJournal,
     fresh_rows_max: usize,
     group_commit: GroupCommitPolicy,
@@ -139,17 +139,17 @@ pub(crate) struct Writer {
     shared: WriterContext,
     checkpoints: Checkpoints,
     high_water: HighWater,
-    /// Pages in the write-ahead log after the last commit, as SQLite told.
+    /// Pages in the write-ahead log after the last commit, as SQLite reported.
     wal_pages: Arc<AtomicU32>,
     sealing: Sealing,
-    /// After rows could not be brought to their table.
+    /// Set after rows could not be written to their table.
     fold_not_before: Option<Instant>,
 }
 
-/// What a group came to: for each append, in order, the position of its first record.
+/// The outcome of a group: for each append, in order, the position of its first record.
 type Fates = Vec<Result<u64, AppendError>>;
 
-/// Tells the queue, however the writer ends.
+/// Closes the queue, however the writer ends.
 struct Leave(Arc<WriterQueue<Task>>);
 
 impl Drop for Leave {
@@ -170,12 +170,12 @@ impl Writer {
         let WriterThreads { checkpoints, asks, high_water } = beside;
         let wal_pages = Arc::new(AtomicU32::new(0));
         watch_wal(&mut connection, &wal_pages)?;
-        let known = layout::data_version(&connection).doing("reading where the store ends")?;
+        let known = layout::data_version(&connection).context("reading where the store ends")?;
         Ok(Writer {
             place,
             connection: Some(connection),
             tails: Tails::new(limits::TAILS_KEPT_MAX),
-            written: Written::default(),
+            written: GroupOutcome::default(),
             journal,
             fresh_rows_max: options.fresh_rows_max,
             group_commit: GroupCommitPolicy::default(),
@@ -208,7 +208,7 @@ impl Writer {
             match waiting.pop_front() {
                 Some(Task::Seal(answer)) => {
                     self.shared.queue.served(1, 0);
-                    // Whoever asked may have left.
+                    // The caller may have left.
                     drop(answer.send(self.seal_all()));
                 }
                 Some(Task::Repair(repair, answer)) => {
@@ -217,9 +217,9 @@ impl Writer {
                 }
                 Some(Task::Append(first)) => {
                     let group = self.take(first, &mut waiting);
-                    let begun = moment();
+                    let start = moment();
                     self.commit(group);
-                    self.group_commit.committed(begun.elapsed());
+                    self.group_commit.committed(start.elapsed());
                     self.keep_level();
                 }
                 None => {}
@@ -228,7 +228,7 @@ impl Writer {
         self.fold();
         drop(gone);
         drop((self.checkpoints, self.sealing, self.high_water));
-        // Nobody ever sends: this returns when the last of the others has let go.
+        // Nothing is ever sent: this returns when the last other handle is dropped.
         if others.recv().is_err() {
             tracing::trace!("the other threads of the store have ended");
         }
@@ -237,7 +237,7 @@ impl Writer {
         }
     }
 
-    /// Takes what is in the queue, after what is in hand. With nothing in hand, more may be waited for.
+    /// Takes the queue, after the tasks already taken. Without any of those, it may wait for more.
     fn take_all(&mut self, waiting: &mut VecDeque<Task>) -> TakeResult {
         let queue = &self.shared.queue;
         if !waiting.is_empty() {
@@ -251,7 +251,7 @@ impl Writer {
         found
     }
 
-    /// Sleeps until a task arrives, or brings rows to their table, or seals what has come of age.
+    /// Sleeps until a task arrives, or writes pending rows to their table, or seals old groups.
     fn pause(&mut self) {
         let to_fold = self.until_fold();
         if to_fold == Some(Duration::ZERO) {
@@ -314,24 +314,24 @@ impl Writer {
                     // What was made ready may have it still.
                     self.sealing.plan.forget();
                 }
-                self.written.remember(&self.shared.hot, &self.shared.fresh, &mut self.journal);
+                self.written.remember(&self.shared.hot, &self.shared.pending_rows, &mut self.journal);
                 self.sealing.came_in(self.written.totals(), self.shared.hot.backlog().totals);
                 if let Some(observer) = self.shared.observer.get()
                     && !self.written.records.is_empty()
                 {
                     observer.committed(&self.written.records);
                 }
-                // Let go before the answers are given, so that who asked is the last to hold its records.
+                // Dropped before the answers are sent, so that the caller has the last handle of its records.
                 self.written.records.clear();
                 let now = moment();
                 self.shared.meters.group(group.iter().map(|job| now.saturating_duration_since(job.since)));
                 if self.written.took() {
-                    // Before the answer: then nothing that was taken away is left in a file.
+                    // Before the answer: then no file has any removed content left.
                     self.checkpoints.empty(self.wal_pages.load(Ordering::Relaxed));
                     self.restore_reserve();
                 }
                 for (Job { append, answer, .. }, fate) in group.into_iter().zip(fates) {
-                    // Whoever asked may have left.
+                    // The caller may have left.
                     drop(answer.send(fate.map(|first_position| Done { first_position, append })));
                 }
                 self.high_water.acknowledge(self.shared.hot.ends().last_position);
@@ -363,19 +363,19 @@ impl Writer {
         }
     }
 
-    /// After something was taken away: what it freed is kept for the next time.
+    /// After a removal: the freed space refills the reserve.
     fn restore_reserve(&self) {
         if let Err(fault) = self.shared.reserve.make() {
             tracing::warn!(%fault, "the reserved space is used up; only deletions are written until there is more");
         }
     }
 
-    /// One transaction for a group. `Ok`: durable. `Err`: nothing of it is there.
+    /// One transaction for a group. `Ok`: durable. `Err`: nothing of it was written.
     fn write(&mut self, group: &[Job]) -> Result<Fates, Fault> {
         let fates = self.transact(|writer, connection| {
             let shared = group::GroupContext {
                 hot: &writer.shared.hot,
-                fresh: &writer.shared.fresh,
+                pending_rows: &writer.shared.pending_rows,
                 journal: &writer.journal,
                 fresh_rows_max: writer.fresh_rows_max,
             };
@@ -394,16 +394,16 @@ impl Writer {
 
     // ---- rows ----
 
-    /// How long until fresh rows are brought to their table though nothing else happens; `None` when there are none.
+    /// How long until pending rows are written to their table without other work; `None` when there are none.
     fn until_fold(&self) -> Option<Duration> {
-        let since = self.shared.fresh.since()?;
+        let since = self.shared.pending_rows.since()?;
         let due = self.fold_not_before.unwrap_or(since + limits::FRESH_AGE);
         Some(due.saturating_duration_since(moment()))
     }
 
-    /// Brings all that is fresh to the table, and leaves nothing of it elsewhere.
+    /// Writes all pending rows to the table, so that none is elsewhere.
     fn fold(&mut self) {
-        if self.shared.fresh.since().is_none() {
+        if self.shared.pending_rows.since().is_none() {
             return;
         }
         if self.shared.reserve.is_spent() {
@@ -412,15 +412,15 @@ impl Writer {
         }
         let folded = self.transact(|writer, connection| {
             let mut journal = writer.journal.clone();
-            journal.fold(connection, &writer.shared.fresh)?;
+            journal.fold(connection, &writer.shared.pending_rows)?;
             journal.empty(connection)?;
-            let count = layout::raise_fence(connection).doing("raising the fence")?;
+            let count = layout::raise_fence(connection).context("raising the fence")?;
             Ok((journal, CommitProof::Fence(count)))
         });
         match folded {
             Ok(journal) => {
                 self.journal = journal;
-                self.shared.fresh.landed(&mut RowStates::default(), true, moment());
+                self.shared.pending_rows.landed(&mut RowStates::default(), true, moment());
                 self.fold_not_before = None;
                 self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
             }
@@ -432,8 +432,8 @@ impl Writer {
         }
     }
 
-    /// Takes damaged rows away and writes others anew, in the table. What is fresh comes there first, so that the table is
-    /// all there is.
+    /// Replaces damaged rows in the table. Pending rows are written to the table first, so that it is
+    /// complete.
     fn repair(&mut self, repair: &RowRepair) -> Result<bool, Fault> {
         if self.shared.reserve.is_spent() {
             return Err(no_space("the reserve of the data folder is used up"));
@@ -447,19 +447,19 @@ impl Writer {
                 }
             }
             let mut journal = writer.journal.clone();
-            journal.fold(connection, &writer.shared.fresh)?;
+            journal.fold(connection, &writer.shared.pending_rows)?;
             journal.empty(connection)?;
-            rows::remove_damaged(connection, &repair.damaged).doing("taking damaged rows away")?;
+            rows::remove_damaged(connection, &repair.damaged).context("taking damaged rows away")?;
             for row in &repair.rows {
                 rows::rewrite(connection, &row.space, &row.key, &row.value)
-                    .doing(&format!("writing row {}/{} anew", row.space, row.key))?;
+                    .context(&format!("rewriting row {}/{}", row.space, row.key))?;
             }
-            let count = layout::raise_fence(connection).doing("raising the fence")?;
+            let count = layout::raise_fence(connection).context("raising the fence")?;
             Ok((Some(journal), CommitProof::Fence(count)))
         })?;
         let Some(journal) = repaired else { return Ok(false) };
         self.journal = journal;
-        self.shared.fresh.landed(&mut RowStates::default(), true, moment());
+        self.shared.pending_rows.landed(&mut RowStates::default(), true, moment());
         self.checkpoints.after_commit(self.wal_pages.load(Ordering::Relaxed));
         Ok(true)
     }
@@ -470,7 +470,7 @@ impl Writer {
             return Ok(known.erased);
         }
         let stored =
-            layout::stream_tail(connection, key).doing(&format!("reading the tail of stream {key}"))?;
+            layout::stream_tail(connection, key).context(&format!("reading the tail of stream {key}"))?;
         Ok(stored.is_some_and(|tail| tail.erased))
     }
 
@@ -480,7 +480,7 @@ impl Writer {
             return Ok(known.next_sequence);
         }
         let tail =
-            layout::stream_tail(connection, key).doing(&format!("reading the tail of stream {key}"))?;
+            layout::stream_tail(connection, key).context(&format!("reading the tail of stream {key}"))?;
         Ok(tail.map_or(0, |tail| tail.next_sequence))
     }
 
@@ -489,14 +489,14 @@ impl Writer {
     /// Seals until the next group has room.
     fn make_room(&mut self) -> Result<(), Fault> {
         while self.sealing.is_too_much(self.shared.hot.backlog().totals) {
-            if self.seal_some(u64::MAX, Patience::ForRoom)? == SealStep::Nothing {
+            if self.seal_some(u64::MAX, WaitMode::ForRoom)? == SealStep::Nothing {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Seals as much as came in, when much is hot.
+    /// Seals as much as was appended, when much is hot.
     fn keep_level(&mut self) {
         let waits = self.sealing.not_before.is_some_and(|then| moment() < then);
         if self.sealing.lags() && !waits {
@@ -510,7 +510,7 @@ impl Writer {
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
             return SealStep::Nothing;
         }
-        self.seal_some(last_position, Patience::None).unwrap_or_else(|fault| {
+        self.seal_some(last_position, WaitMode::None).unwrap_or_else(|fault| {
             tracing::warn!(%fault, "sealing failed; retrying later");
             self.sealing.not_before = Some(moment() + limits::SEAL_RETRY);
             SealStep::Nothing
@@ -519,19 +519,19 @@ impl Writer {
 
     fn seal_all(&mut self) -> Result<(), Fault> {
         let last = self.shared.hot.backlog().last_position;
-        while self.seal_some(last, Patience::All)? != SealStep::Nothing {}
+        while self.seal_some(last, WaitMode::All)? != SealStep::Nothing {}
         Ok(())
     }
 
     /// One sealing transaction.
-    fn seal_some(&mut self, last_position: u64, patience: Patience) -> Result<SealStep, Fault> {
+    fn seal_some(&mut self, last_position: u64, patience: WaitMode) -> Result<SealStep, Fault> {
         if self.known.is_none() {
             // First what there is has to be known again.
             self.transact(|_, _| Ok(((), CommitProof::Nothing)))?;
         }
         let backlog = self.shared.hot.backlog();
         let work = match self.sealing.plan.next(&backlog, last_position, patience)? {
-            Next::Work(work) => work,
+            Next::SealWork(work) => work,
             Next::NotReady => return Ok(SealStep::NotReady),
             Next::Nothing => return Ok(SealStep::Nothing),
         };
@@ -544,7 +544,7 @@ impl Writer {
             // First, so that what becomes free is used again at once.
             seal::take_away(connection, &work.units)?;
             let new = seal::land(connection, &work.pieces)?;
-            let count = layout::raise_fence(connection).doing("raising the fence")?;
+            let count = layout::raise_fence(connection).context("raising the fence")?;
             Ok((Some(new), CommitProof::Fence(count)))
         });
         let Some(new) = sealed.inspect_err(|_| self.sealing.plan.forget())? else {
@@ -563,7 +563,7 @@ impl Writer {
 
     // ---- transactions ----
 
-    /// One transaction. `Ok`: durable. `Err`: nothing of it is there.
+    /// One transaction. `Ok`: durable. `Err`: nothing of it was written.
     fn transact<T>(
         &mut self,
         work: impl FnOnce(&mut Self, &Connection) -> Result<(T, CommitProof), Fault>,
@@ -578,7 +578,7 @@ impl Writer {
             }
         };
         let prepared = execute(&connection, "BEGIN IMMEDIATE")
-            .doing("beginning a commit")
+            .context("beginning a commit")
             .and_then(|()| self.look_again(&connection))
             .and_then(|()| work(self, &connection));
         let (done, proof) = match prepared {
@@ -612,7 +612,7 @@ impl Writer {
 
     /// Reads again what was remembered if another connection has written or a commit is in doubt.
     fn look_again(&mut self, connection: &Connection) -> Result<(), Fault> {
-        let version = layout::data_version(connection).doing("reading where the store ends")?;
+        let version = layout::data_version(connection).context("reading where the store ends")?;
         if self.known == Some(version) {
             return Ok(());
         }
@@ -620,14 +620,14 @@ impl Writer {
         self.sealing.plan.forget();
         self.shared.hot.replace(load::load(connection)?);
         let (journal, states) = changes::load(connection)?;
-        self.shared.fresh.replace(states, moment());
+        self.shared.pending_rows.replace(states, moment());
         self.journal = journal;
         self.known = Some(version);
         Ok(())
     }
 }
 
-/// Puts everything into the database file, so that it alone is the whole store.
+/// Writes everything into the database file, so that it alone is the whole store.
 fn leave(connection: Connection, place: &DatabaseFile) {
     // Another program that reads may be in the way; ending does not wait long for it.
     let emptied = connection.busy_timeout(limits::TRUNCATE_WAIT).and_then(|()| {

@@ -29,10 +29,10 @@ struct QueueInner<T> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum QueueState {
     Open,
-    /// Nothing new comes in; the writer does what is there.
+    /// Takes no new tasks; the writer finishes the queued ones.
     Closed,
     /// There is no writer any more.
-    Left,
+    PartlySealed,
 }
 
 /// What the writer finds.
@@ -40,7 +40,7 @@ enum QueueState {
 pub(crate) enum TakeResult {
     Tasks,
     Nothing,
-    /// Nothing is there and nothing will come.
+    /// The queue is empty and closed.
     End,
 }
 
@@ -62,7 +62,7 @@ impl<T> WriterQueue<T> {
         match inner.state {
             QueueState::Open => {}
             QueueState::Closed => return Err(closed()),
-            QueueState::Left => return Err(stopped()),
+            QueueState::PartlySealed => return Err(stopped()),
         }
         if inner.count >= APPENDS_WAITING_MAX {
             return Err(busy(&format!("{APPENDS_WAITING_MAX} appends")));
@@ -108,8 +108,8 @@ impl<T> WriterQueue<T> {
         std::thread::park_timeout(wait);
     }
 
-    /// Moves everything that is there to the end of `tasks`. With `sleeps` the writer says that it will
-    /// sleep when it finds nothing.
+    /// Moves all queued tasks to the end of `tasks`. With `sleeps` the writer announces that it will
+    /// sleep if the queue is empty.
     pub(crate) fn take(&self, tasks: &mut VecDeque<T>, sleeps: bool) -> TakeResult {
         let mut inner = self.lock();
         if inner.tasks.is_empty() {
@@ -128,7 +128,7 @@ impl<T> WriterQueue<T> {
         TakeResult::Tasks
     }
 
-    /// Sleeps until something comes, at most so long; after a `take` that said so.
+    /// Sleeps until a task arrives, at most so long; only after a `take` with `sleeps`.
     pub(crate) fn sleep(wait: Option<Duration>) {
         match wait {
             Some(wait) => std::thread::park_timeout(wait),
@@ -147,7 +147,7 @@ impl<T> WriterQueue<T> {
     pub(crate) fn leave(&self) {
         let left = {
             let mut inner = self.lock();
-            inner.state = QueueState::Left;
+            inner.state = QueueState::PartlySealed;
             std::mem::take(&mut inner.tasks)
         };
         drop(left);

@@ -1,7 +1,7 @@
-//! What an append must look like before any store takes it: the same answer from all of them.
+//! Checks of an append before any store takes it: the same for all stores.
 //!
 //! Sizes beyond a limit are faults, because they come with the data. An append that contradicts
-//! itself (a stream named twice, an empty list of records) is a bug of the caller and stops it.
+//! itself (a stream named twice, an empty list of records) is a bug of the caller and panics.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -28,7 +28,7 @@ impl Append {
         for stream in &self.streams {
             let name = &stream.stream;
             assert!(streams.insert(name), "an append names stream {name} twice");
-            assert!(!stream.records.is_empty(), "an append to stream {name} brings no record");
+            assert!(!stream.records.is_empty(), "an append to stream {name} has no records");
             key("a stream's name", name)?;
             bytes += name.len();
             for record in &stream.records {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "brings no record")]
+    #[should_panic(expected = "has no records")]
     fn an_empty_list_of_records_is_a_bug() {
         let _refused = Append { streams: vec![stream("a", vec![])], ..Append::default() }.admit();
     }

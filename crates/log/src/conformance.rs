@@ -95,7 +95,7 @@ macro_rules! conformance_cases {
     };
 }
 
-/// A fresh store with what a case may need beside it.
+/// An empty store with what a case may need besides.
 pub struct Subject {
     pub store: Arc<dyn Store>,
     damage_blob: Option<Damage>,
@@ -103,7 +103,7 @@ pub struct Subject {
     _kept: Box<dyn Any>,
 }
 
-/// Changes the stored blob of a hash behind the store's back.
+/// Changes the stored blob of a hash without the store's knowledge.
 type Damage = Box<dyn Fn(&str)>;
 
 /// How a case gets its subjects.
@@ -114,13 +114,13 @@ impl Subject {
         Subject { store: Arc::new(store), damage_blob: None, _kept: Box::new(()) }
     }
 
-    /// Keeps `thing` for as long as the store is looked at.
+    /// Keeps `thing` alive as long as the store.
     #[must_use]
     pub fn keeping(self, thing: impl Any) -> Self {
         Subject { _kept: Box::new(thing), ..self }
     }
 
-    /// Says how to change a stored blob behind the store's back, given its hash.
+    /// Sets how to change a stored blob, given its hash, without the store's knowledge.
     #[must_use]
     pub fn damaging_blobs(self, damage: impl Fn(&str) + 'static) -> Self {
         Subject { damage_blob: Some(Box::new(damage)), ..self }
@@ -182,7 +182,7 @@ pub fn both(mut one: Append, other: Append) -> Append {
     one
 }
 
-/// Everything about a store that its calls tell, for comparing before and after.
+/// Everything that the calls of a store return, for comparing before and after.
 #[derive(Debug, PartialEq)]
 struct Whole {
     feed: Vec<FeedRecord>,
@@ -321,7 +321,7 @@ fn listed_record(sequence: u64, record: &[u8], out: &mut BytesMut) {
     out.extend_from_slice(format!("{sequence} {}\n", ChainValue([0; 32]).then(record)).as_bytes());
 }
 
-/// Notes what it hears.
+/// Records the commits it observes.
 #[derive(Default)]
 struct Notes(Mutex<Vec<FeedRecord>>);
 

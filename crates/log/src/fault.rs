@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::values::StreamKey;
 
-/// The world failed. Nothing was changed unless a sentence says otherwise.
+/// A failure outside the store. Nothing was changed unless a sentence says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
@@ -20,14 +20,14 @@ pub struct Fault {
     pub damage: Option<Box<Damage>>,
 }
 
-/// Records whose stored bytes are not those that were written. They are never returned; a reader goes on after them.
+/// Records whose stored bytes are not those that were written. They are never returned; a reader continues after them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Damage {
     /// `None` where not even that can be read any more: then only positions are known.
     pub stream: Option<StreamKey>,
-    /// The damaged sequences of the stream, from the first that was asked for on. A read goes on after the last.
+    /// The damaged sequences of the stream, from the first requested one on. A read continues after the last.
     pub sequences: Option<RangeInclusive<u64>>,
-    /// Of a read of the feed: the damaged positions, from the first that was asked for on. The feed goes on after
+    /// For a read of the feed: the damaged positions, from the first requested one on. The feed continues after
     /// the last.
     pub positions: Option<RangeInclusive<u64>>,
 }
@@ -65,7 +65,7 @@ pub enum FaultKind {
     Locked,
     /// The store was written by a newer release.
     Newer,
-    /// A request went beyond a named limit.
+    /// A request exceeded a named limit.
     TooLarge,
 }
 
@@ -98,9 +98,9 @@ impl Fault {
         Fault { kind, retry, message: message.into(), damage: None }
     }
 
-    /// A read that came to damaged records.
+    /// A read reached damaged records.
     pub fn damaged(damage: Damage) -> Self {
-        let message = format!("{damage}; what is whole can be read, look at the store with `recount verify`");
+        let message = format!("{damage}; what is whole can be read, check the store with `recount verify`");
         Fault { kind: FaultKind::Corrupt, retry: Retry::Never, message, damage: Some(Box::new(damage)) }
     }
 }

@@ -32,8 +32,9 @@ pub const ROW_BYTES_MAX: usize = 4 << 20;
 /// One blob; a larger one is refused with [`crate::FaultKind::TooLarge`].
 pub const BLOB_BYTES_MAX: usize = 64 << 20;
 
-/// Damaged rows that one look at the table of rows names; the rest is found by the next look, once these are repaired.
+/// Damaged rows that one look at the table of rows names; the rest is found by the next look, once these are
+/// repaired.
 pub const DAMAGED_ROWS_MAX: usize = 10_000;
 
-/// Sentences one look at the whole store keeps; what else is wrong is counted in one more.
+/// Problems that a check of the whole store lists; the rest are counted.
 pub const PROBLEMS_MAX: usize = 100;

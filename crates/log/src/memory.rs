@@ -19,7 +19,7 @@ use crate::values::{
 };
 use crate::{AppendError, Fault, FaultKind, Retry};
 
-/// Keeps everything in memory, behind one lock.
+/// Keeps everything in memory, with one lock.
 #[derive(Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
@@ -72,7 +72,7 @@ impl MemoryStore {
     fn commit(&self, append: &Append) -> Result<Committed, AppendError> {
         append.admit()?;
         let mut state = self.open()?;
-        // Nothing waits and nothing is synced: every append is a commit and takes no time worth telling.
+        // Nothing waits and nothing is synced: every append is a commit and takes no measurable time.
         state.appends.0.note(0);
         state.appends.1.note(1);
         state.check(append)?;

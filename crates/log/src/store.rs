@@ -18,7 +18,7 @@ use crate::values::{
 /// What a store answers with; boxed so that stores can be chosen while the program runs.
 pub type Answer<T, E = Fault> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'static>>;
 
-/// Hears of every commit that has records, in commit order, durable already. A store may commit
+/// Called for every commit that has records, in commit order, after it is durable. A store may commit
 /// several appends at once; their records then come together, in position order. Called on the
 /// store's writer: be quick, never wait. Panics here are bugs and stop the store.
 pub trait Observer: Send + Sync + 'static {
@@ -27,11 +27,11 @@ pub trait Observer: Send + Sync + 'static {
 
 /// A store of streams, rows and blobs. See the crate's head for the contract.
 pub trait Store: Send + Sync + 'static {
-    /// Sets who hears of commits. Called once, before the first append.
+    /// Sets the observer of commits. Called once, before the first append.
     fn observe(&self, observer: Arc<dyn Observer>);
 
-    /// All or nothing; durable when answered. Takes its place in line at the call, not when it is first
-    /// awaited, and is not taken back by dropping the answer.
+    /// All or nothing; durable when answered. Queued at the call, not when it is first
+    /// awaited, and not cancelled by dropping the answer.
     fn append(&self, append: Append) -> Answer<Committed, AppendError>;
 
     /// Records of one stream with a sequence of at least `from`, in order, contiguous. From before a cut
@@ -59,13 +59,13 @@ pub trait Store: Send + Sync + 'static {
         })
     }
 
-    /// Records of all streams with a position of at least `from`, in order; contiguous but for what was
+    /// Records of all streams with a position of at least `from`, in order; contiguous except for records that were
     /// cut or erased. A page ends before damaged records; a read that begins at one fails with its
-    /// [`crate::Damage`], which says where the feed goes on.
+    /// [`crate::Damage`], which has the position where the feed goes on.
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>>;
 
-    /// `None` when the stream never existed; an erased one answers with its tombstone.
-    /// The chain may have to be worked out from records: ask for the [`Store::end`] where it is not needed.
+    /// `None` when the stream never existed; an erased one returns its tombstone.
+    /// The chain may have to be computed from records: use [`Store::end`] where it is not needed.
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>>;
 
     /// What [`Store::tail`] answers, without the chain: never reads a record.
@@ -96,8 +96,8 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Takes damaged rows away and writes rows anew, all or nothing; durable when answered. Whoever asks knows from
-    /// elsewhere what the rows say. `false`: nothing was changed, because a stream does not end where it is said to.
+    /// Removes damaged rows and writes replacements, all or nothing; durable when answered. The caller knows the content of
+    /// the rows from elsewhere. `false`: nothing was changed, because a stream does not end where the repair expects.
     fn repair_rows(&self, repair: RowRepair) -> Answer<bool> {
         let rows = repair.rows.into_iter();
         let puts = rows.map(|row| {
@@ -121,8 +121,8 @@ pub trait Store: Send + Sync + 'static {
     /// `None` when no such blob exists; a blob whose bytes do not match its name is a fault.
     fn blob(&self, hash: &str) -> Answer<Option<Bytes>>;
 
-    /// Takes a blob away, so that its space is free; one that does not exist is passed over. Nobody may be storing
-    /// the same bytes meanwhile: who asks sees to that. Durable when answered.
+    /// Removes a blob and frees its space; a missing blob is ignored. The caller must make sure that the same bytes are not
+    /// being stored at the same time. Durable when answered.
     fn remove_blob(&self, hash: &str) -> Answer<()>;
 
     /// Names of blobs in their order, strictly after `after`.
@@ -131,19 +131,19 @@ pub trait Store: Send + Sync + 'static {
     /// Reads everything once. Slow; for `verify` and `doctor`.
     fn integrity(&self) -> Answer<Integrity>;
 
-    /// Copies the whole store, blobs included, as it is at one moment, into a folder that a store of the same
-    /// kind can be opened in; work goes on meanwhile. Whatever exists at `to` is left alone and refused.
+    /// Copies the whole store, blobs included, as of one moment, into a folder that a store of the same
+    /// kind can open; work continues meanwhile. An existing `to` is refused and left alone.
     fn backup(&self, to: PathBuf) -> Answer<()>;
 
     fn stats(&self) -> Answer<Stats>;
 
-    /// [`crate::FaultKind::Full`] while the store has no space for an ordinary append, as far as can be told without
-    /// writing. For a store that has no bound of its own there always is.
+    /// [`crate::FaultKind::Full`] while the store has no space for an ordinary append, as far as can be known without
+    /// writing. A store without a bound of its own always has space.
     fn space(&self) -> Answer<()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Finishes what was accepted, lets go of what it holds, and refuses every further call with
+    /// Finishes accepted work, releases its resources, and refuses every further call with
     /// [`crate::FaultKind::Closed`]. Closing again is fine. Dropping a store without this
     /// loses nothing that was acknowledged.
     fn close(&self) -> Answer<()>;

@@ -20,8 +20,8 @@ pub struct Append {
     pub rows: Vec<RowPut>,
     /// At most one entry a stream; the stream may get records in the same append.
     pub cuts: Vec<Cut>,
-    /// Streams of which nothing but a tombstone stays. None of them may get records, or be cut, in the
-    /// same append. One that does not exist, or is erased already, is passed over.
+    /// Streams that are erased down to a tombstone. None of them may get records, or be cut, in the
+    /// same append. A missing or erased one is ignored.
     pub erased: Vec<StreamKey>,
     /// Whether this is part of taking things away although it only changes rows or adds records, and so may use the
     /// space that a store reserves for that. See [`Append::may_use_reserve`].
@@ -69,7 +69,7 @@ pub struct RowPut {
 /// What must hold of a row for the whole append to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
-    /// Whatever is there is replaced.
+    /// Replaces any existing row.
     Any,
     /// The row must not exist.
     Absent,
@@ -107,8 +107,8 @@ pub struct FeedRecord {
     pub record: Record,
 }
 
-/// Writes a record into a page that is one piece, as the asker decides: its sequence, its bytes, and the page so far.
-/// Called where the record lies, so that it is copied once: on a thread of the store.
+/// Writes a record into a page of one piece, in the caller's format: its sequence, its bytes, and the page so far.
+/// Called on a thread of the store, so that the record is copied once.
 pub type PageWriter = Box<dyn Fn(u64, &[u8], &mut BytesMut) + Send + Sync>;
 
 /// Records of one stream that were written one after the other by a [`PageWriter`].
@@ -121,8 +121,8 @@ pub struct RecordPage {
     pub last: u64,
 }
 
-/// How much one read may bring. At least one record comes if there is one; it ends before the record
-/// that would pass either bound.
+/// Limits of one read. At least one record is returned if there is one; it ends before the record
+/// that would exceed either bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadBound {
     pub count: usize,
@@ -165,7 +165,7 @@ pub struct Tail {
     pub next_sequence: u64,
     /// Position of the last record, be it still there or not.
     pub last_position: u64,
-    /// The chain over all records so far, those that were taken away included.
+    /// The chain over all records so far, removed ones included.
     pub head: ChainValue,
     /// The first record that is left: 0 unless the stream was cut, `next_sequence` when nothing is left.
     pub first_sequence: u64,
@@ -242,7 +242,7 @@ pub struct WholeRows {
     pub damaged: Vec<DamagedRow>,
 }
 
-/// Rows that are written anew in the place of damaged ones. See [`crate::Store::repair_rows`].
+/// Rows that replace damaged ones. See [`crate::Store::repair_rows`].
 #[derive(Debug, Clone, Default)]
 pub struct RowRepair {
     /// Taken away, by the bytes that are stored.
@@ -257,7 +257,7 @@ impl RowRepair {
     }
 }
 
-/// What a row should say, by the records of one stream.
+/// The right content of a row, according to the records of one stream.
 #[derive(Debug, Clone)]
 pub struct RepairedRow {
     pub space: Arc<str>,
@@ -279,7 +279,7 @@ pub struct Integrity {
     pub readable_records: u64,
 }
 
-/// What a store says of its size and its pace, for metrics. Sizes are of now, counts since it was opened.
+/// Size and pace of a store, for metrics. Sizes are current, counts since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
     pub last_position: u64,
@@ -294,7 +294,7 @@ pub struct Stats {
     /// Files of the store, blobs left out.
     pub database_bytes: u64,
     pub wal_bytes: u64,
-    /// From an append's place in line to its answer, in microseconds; refused ones included.
+    /// From queueing an append to its answer, in microseconds; refused ones included.
     pub append_micros: Histogram,
     /// The making durable of one commit, in microseconds.
     pub sync_micros: Histogram,
@@ -305,7 +305,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Takes in what another store says; positions add up too, to a count of records ever written.
+    /// Adds the figures of another store; positions add up too, to a count of records ever written.
     pub fn add(&mut self, other: &Stats) {
         self.last_position += other.last_position;
         self.streams += other.streams;

@@ -1,4 +1,4 @@
-//! An answer on its way, chunk by chunk, at its pace and with its end.
+//! The body of a played response: chunk by chunk, at its pace and with its end.
 //!
 //! Look at [`Playing`]. It must never know what it plays.
 
@@ -24,7 +24,7 @@ pub(crate) struct Playing {
     abandoned: watch::Sender<usize>,
 }
 
-/// The recording says that the connection breaks here.
+/// The recording breaks the connection here.
 #[derive(Debug, thiserror::Error)]
 #[error("cut off, as recorded")]
 pub(crate) struct CutOff;
@@ -55,7 +55,7 @@ impl Body for Playing {
             self.waiting = None;
         }
         if let Some(chunk) = self.chunks.pop_front() {
-            // A cut needs a moment, too, or it overtakes what was said before it.
+            // A cut needs a moment, too, or it overtakes the data before it.
             let more = !self.chunks.is_empty() || self.end == End::Cut;
             if more && !self.pause.is_zero() {
                 self.waiting = Some(Box::pin(tokio::time::sleep(self.pause)));

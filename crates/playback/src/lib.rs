@@ -1,8 +1,8 @@
-//! Plays recorded streams of model providers on a real socket, for tests and for people who have no key.
+//! Plays recorded streams of model providers on a real socket, for tests and for use without a key.
 //!
-//! Look at [`Player`]; what it plays is a [`Shelf`] of [`Recording`]s, files that hold what a provider sends, byte
-//! for byte, and how: in one go, slowly, cut off, or never. It must never know our own models, runs or events: it
-//! stands where a stranger would.
+//! Look at [`Player`]; it plays a [`Shelf`] of [`Recording`]s: files with what a provider sends, byte
+//! for byte, and how: at once, slowly, cut off, or never. It must never know our own models, runs or events: it
+//! takes the place of a provider.
 
 mod body;
 pub mod limits;

@@ -1,4 +1,4 @@
-//! Bounds of a player, and what happens at them.
+//! Limits of a player, and what happens at each.
 
 use std::time::Duration;
 
@@ -14,5 +14,5 @@ pub const RECORDING_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of filler in a recording; more is refused.
 pub const FILLER_BYTES_MAX: usize = 256 << 20;
 
-/// How long the program waits for its connections when it is told to end; then it ends without them.
+/// How long the program waits for its connections at shutdown; then it ends without them.
 pub const END_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
-//! `recount-playback`: a provider of models that is none, to point a server at.
+//! `recount-playback`: a scripted model provider to point a server at.
 //!
-//! It must never know more than the library: it finds recordings, says where it listens, and waits.
+//! It must never know more than the library: it loads recordings, prints its address, and waits.
 
 use std::path::PathBuf;
 

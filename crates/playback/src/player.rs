@@ -1,7 +1,7 @@
-//! The server: takes requests, remembers them, and plays what is recorded.
+//! The server: accepts requests, remembers them, and plays the recording that matches.
 //!
-//! Look at [`Player`]. It must never judge a request beyond where it was sent: tests do that with what was
-//! [seen](Seen).
+//! Look at [`Player`]. It must never judge a request beyond its path: tests do that with the
+//! [seen](Seen) requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -80,7 +80,7 @@ impl Player {
                     () = shutdown.requested() => return,
                     accepted = listener.accept() => accepted,
                 };
-                // One that left before it was taken in says nothing of the next.
+                // A connection that closed before it was accepted does not affect the next.
                 let Ok((peer, _)) = peer else { continue };
                 let inner = inner.clone();
                 tasks.spawn(Kind::Connection, |mut shutdown| async move {
@@ -94,7 +94,7 @@ impl Player {
         Ok(player)
     }
 
-    /// Such as `http://127.0.0.1:40123`; the protocols' paths begin at `/v1` behind it.
+    /// Such as `http://127.0.0.1:40123`; the protocols' paths follow from `/v1` on.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }

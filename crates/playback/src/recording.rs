@@ -1,4 +1,4 @@
-//! What is played: recordings, read from files, and which of them answers a request.
+//! Recordings, read from files, and which of them answers a request.
 //!
 //! Look at [`Shelf`]. It must never know sockets.
 
@@ -22,7 +22,7 @@ pub struct Recording {
     pub answer: Vec<Answer>,
 }
 
-/// The protocol that a recording is of, which says where it is asked for.
+/// The protocol of a recording, which decides its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Api {
@@ -46,7 +46,7 @@ pub struct Answer {
     pub pause_ms: u64,
     /// Bytes of a chunk, instead of events.
     pub chunk_bytes: Option<usize>,
-    /// So many letters stand where the body says `{filler}`, which would be too long for a file.
+    /// The number of letters that replace `{filler}` in the body, for texts that are too long for a file.
     #[serde(default)]
     pub filler_bytes: usize,
     #[serde(default)]
@@ -57,7 +57,7 @@ fn good() -> u16 {
     200
 }
 
-/// What happens behind the last chunk.
+/// What happens after the last chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum End {

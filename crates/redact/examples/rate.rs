@@ -14,9 +14,9 @@ const TIMES: u32 = 2000;
 /// Nanoseconds of one call, in the best of many rounds: the others were disturbed.
 fn best(mut call: impl FnMut()) -> u128 {
     let round = |_| {
-        let begun = recount_world::moment();
+        let start = recount_world::moment();
         (0..TIMES).for_each(|_| call());
-        begun.elapsed().as_nanos() / u128::from(TIMES)
+        start.elapsed().as_nanos() / u128::from(TIMES)
     };
     (0..ROUNDS).map(round).min().unwrap()
 }

@@ -1,9 +1,9 @@
-//! The shapes of secrets: one table. Each row says what a shape begins with and how it is told from what only
-//! looks like it.
+//! The shapes of secrets: one table. Each row has the beginning of a shape and a check that separates it from
+//! ordinary text.
 //!
-//! A row is added here with its examples in `testdata/secrets/true.txt` and, where something innocent begins
+//! Add a row here with its examples in `testdata/secrets/true.txt` and, where ordinary text begins
 //! alike, in `false.txt`. The rules for a check: it decides within [`DECIDED_BYTES`](crate::limits) bytes, looks
-//! back at most `LOOK_BEHIND` bytes, and says [`Verdict::Open`] only when the text may yet go on.
+//! back at most `LOOK_BEHIND` bytes, and returns [`Verdict::Open`] only while the text may continue.
 
 pub(crate) mod card;
 mod keyed;
@@ -34,7 +34,7 @@ enum Check {
     Own(fn(&Window<'_>, Hit) -> Verdict),
 }
 
-/// Where a trigger stands.
+/// The place of a trigger.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hit {
     pub(crate) at: usize,
@@ -50,8 +50,8 @@ struct Token {
     max: usize,
     /// Whether a word must begin with the trigger.
     word: bool,
-    /// Whether something innocent may begin with the trigger, so that the first bytes after it are shown when
-    /// it cannot be told yet.
+    /// Whether ordinary text may begin with the trigger, so that the first bytes after it are released while
+    /// the decision is open.
     common: bool,
     /// Whether the first `min` bytes look like it.
     looks: fn(&[u8]) -> bool,
@@ -99,7 +99,7 @@ pub const TABLE: &[Detector] = &[
         strict(word_dash, 16, ANY),
     ),
     token(
-        "an older key of OpenAI, and of those who took over its form: 32 letters and digits or more",
+        "an older key of OpenAI, and of providers with the same form: 32 letters and digits or more",
         "openai",
         &["sk-"],
         common(alnum, 32, ANY, digit_and_letter),
@@ -118,14 +118,14 @@ pub const TABLE: &[Detector] = &[
         common(upper_digit, 16, 16, digit_and_letter),
     ),
     own(
-        "an AWS secret key: 40 characters behind its name",
+        "an AWS secret key: 40 characters after its name",
         "aws-secret-key",
         &["ecretAccessKey", "secret_access_key", "SECRET_ACCESS_KEY", "aws_secret_key"],
         keyed::aws,
         true,
     ),
     own(
-        "a key of Azure storage or of one of its buses, behind its name",
+        "a key of Azure storage or a service bus, after its name",
         "azure-account-key",
         &["AccountKey", "SharedAccessKey"],
         keyed::azure,
@@ -233,8 +233,8 @@ impl Token {
     }
 }
 
-/// Where masking begins of what may be a secret and may be innocent: behind the bytes that are shown, and only
-/// when they do not look like a word.
+/// Where masking of a possible secret begins: after the bytes that are released, and only
+/// if they do not look like a word.
 pub(crate) fn beyond_shown(window: &Window<'_>, from: usize) -> usize {
     let end = window.len();
     let shown = from + SHOWN_BYTES_MAX;
@@ -264,7 +264,7 @@ pub fn describe() -> String {
         let triggers: Vec<String> = shown.iter().map(|trigger| format!("`{}`", trigger.trim())).collect();
         page.push_str(&format!("| {} | {} | {} |\n", row.name, triggers.join(" "), row.about));
     }
-    page.push_str("| card | a digit | the number of a payment card: 13 to 19 digits that a network gives out and whose check digit is right, together or in groups |\n");
+    page.push_str("| card | a digit | the number of a payment card: 13 to 19 digits that a network issues, with the right check digit, together or in groups |\n");
     page
 }
 

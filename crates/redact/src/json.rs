@@ -1,7 +1,7 @@
-//! Masking inside JSON: every string, and nothing else. What is not touched stays token for token.
+//! Masks secrets inside JSON: every string, and nothing else. Untouched parts stay token for token.
 //!
-//! Strings are looked at as what they say, not as they are written; a value together with its key, because some
-//! secrets are told by their names alone. Keys are masked, too. Numbers are not.
+//! Strings are checked decoded, not as written; a value together with its key, because some
+//! secrets are recognised only by their names. Keys are masked, too. Numbers are not.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::limits::PATHS_MAX;
 use crate::redactor::Redactor;
 use crate::scan::mask;
 
-/// A member of the outermost object that is somebody else's to judge, and what is to stand there instead.
+/// A member of the outermost object that the caller judges, and its replacement.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonField<'a> {
     pub name: &'a str,
@@ -27,8 +27,8 @@ pub struct MaskedJson {
 }
 
 impl Redactor {
-    /// Masks what JSON says. `None`: there is nothing to mask. `keep` is asked for each place whether it is to
-    /// stay as it is.
+    /// Masks the strings of JSON. `None`: there is nothing to mask. `keep` decides for each place whether it
+    /// stays as it is.
     pub fn json(
         &self,
         text: &str,
@@ -80,7 +80,7 @@ impl Walk<'_> {
         next(&mut self.scanner).expect("an open value has an end")
     }
 
-    /// Recursion is bounded by who let the JSON in.
+    /// The caller that admitted the JSON bounds the recursion.
     fn value(&mut self, token: Token, depth: usize, key: Option<&str>) {
         match token.kind {
             Kind::ObjectStart => self.object(depth),
@@ -131,8 +131,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads a key, masked if it must be. Two keys of one object that become alike are told apart by a number
-    /// in the place of their last bytes.
+    /// Reads a key, masked if needed. If two keys of one object become equal, a number replaces their last bytes.
     fn key(&mut self, token: &Token, starred: &mut Vec<String>) -> String {
         let said = unescape(&self.text[token.inside()]);
         let masked = self.redactor.text(&said);
@@ -165,7 +164,7 @@ impl Walk<'_> {
 
     fn string(&mut self, token: &Token, key: Option<&str>) {
         let said = unescape(&self.text[token.inside()]);
-        // What the key says may be what tells the value.
+        // A key may identify its value as a secret.
         let before = key.map_or(0, |key| key.len() + 1);
         let mut bytes = Vec::with_capacity(before + said.len());
         if let Some(key) = key {
@@ -209,8 +208,8 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(text).expect("text can be written as JSON")
 }
 
-/// Names the places that were masked in an object, in its member `redacted_paths`; what stands there already
-/// stays. Where something else than a list stands there, nothing is named.
+/// Adds the masked places of an object to its member `redacted_paths`, after those it has
+/// already. If the member is not a list, nothing is added.
 pub fn with_paths(object: &str, paths: &[String]) -> String {
     let list: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
     let list = list.join(",");

@@ -1,15 +1,15 @@
-//! Secrets whose values are known.
+//! Secrets with known values.
 
 use std::fmt;
 
 use crate::limits;
 use crate::scan::{Verdict, Window};
 
-/// The value of a secret. It shows itself to nobody but who looks for it.
+/// The value of a secret. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<[u8]>);
 
-/// Why a value is not taken as a secret. Says nothing of the value but its length.
+/// Why a value is not accepted as a secret. Contains only the length of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error(
@@ -20,7 +20,7 @@ pub enum Refused {
     TooShort { bytes: usize },
     #[error("has {bytes} bytes, and a secret that is to be found in text has at most {max}", max = limits::KNOWN_BYTES_MAX)]
     TooLong { bytes: usize },
-    #[error("consists of one character that comes again and again, which innocent text does, too")]
+    #[error("consists of one repeated character, which ordinary text may, too")]
     Uniform,
 }
 
@@ -50,8 +50,8 @@ impl Secret {
         (self.0.len() / 4).min(limits::SHOWN_BYTES_MAX)
     }
 
-    /// A part of it, and where that stands in it, that looks the same in JSON: what is searched for. `None` when
-    /// no such part is long enough to be told from anything else.
+    /// A part of the value that looks the same in JSON, and its offset: what is searched for. `None` when
+    /// no such part is long enough to be distinctive.
     pub(crate) fn trigger(&self) -> Option<(usize, &[u8])> {
         const ENOUGH: usize = 16;
         let plain = |byte: &u8| *byte >= 0x20 && !matches!(byte, b'"' | b'\\' | b'/');
@@ -69,7 +69,7 @@ impl Secret {
         best.filter(|(_, part)| part.len() >= 4).map(|(at, part)| (at, &part[..part.len().min(ENOUGH)]))
     }
 
-    /// Whether it stands here, or begins here and the text ends within it.
+    /// Whether the secret is here, or begins here and the text ends within it.
     pub(crate) fn look(&self, window: &Window<'_>, at: usize) -> Verdict {
         let there = &window.bytes[at..window.len().min(at + self.0.len())];
         let mut wanted = self.0.iter();

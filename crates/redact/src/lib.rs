@@ -1,11 +1,11 @@
 //! Masking of secrets: known values, and strings that have the shape of one.
 //!
 //! Every byte of a secret becomes one `*`, so that offsets, sums and joined pieces still hold. The public
-//! beginning of a shape (`sk-ant-`) stays: it says what was there. [`Redactor`] masks whole texts and JSON;
-//! [`StreamRedactor`] a text that comes in pieces, where something may be held back; [`Redactor::online`] one
-//! where nothing may.
+//! beginning of a shape (`sk-ant-`) stays, to show what was masked. [`Redactor`] masks whole texts and JSON;
+//! [`StreamRedactor`] masks a text that comes in pieces and may hold some back; [`Redactor::online`] masks one
+//! without holding anything back.
 //!
-//! This crate must never know about events, storage, configuration or where a secret came from. It has no state
+//! This crate must never know about events, storage, configuration or the source of a secret. It has no state
 //! but what it is given, reads no clock and draws no randomness.
 
 mod detector;

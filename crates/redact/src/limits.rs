@@ -1,21 +1,21 @@
-//! Every bound of masking, and what happens at it.
+//! Limits of masking, and what happens at each.
 
-/// The shortest known secret, white space around it not counted; a shorter one is refused, because it would
-/// be found in innocent text.
+/// The shortest known secret, white space around it not counted; a shorter one is refused, because it would occur
+/// in ordinary text.
 pub const KNOWN_BYTES_MIN: usize = 8;
 
 /// The longest known secret; a longer one is refused, because no more than this is ever held back.
 pub const KNOWN_BYTES_MAX: usize = 4096;
 
-/// Known secrets; more are refused, because every byte that comes in is looked at for all of them.
+/// Known secrets; more are refused, because every input byte is searched for all of them.
 pub const KNOWN_MAX: usize = 1000;
 
-/// Bytes of a growing text that are held back until it is known whether they begin a secret. Nothing that may
-/// begin one takes longer to tell.
+/// Bytes of a streamed text that are held back until it is known whether they begin a secret. Every decision
+/// needs fewer.
 pub const HOLD_BYTES_MAX: usize = 4096;
 
-/// Bytes of a secret's beginning that stay when they came before it could be told and nothing may be held back.
-/// Of a known secret it is a quarter, when that is less.
+/// Bytes of a secret's beginning that stay if they were released before the decision and nothing may be held back.
+/// For a known secret it is a quarter of its length, if that is less.
 pub const SHOWN_BYTES_MAX: usize = 8;
 
 /// Digits of a payment card that stay for the same reason: fewer than a receipt may show.
@@ -27,7 +27,7 @@ pub(crate) const LOOK_BEHIND: usize = 64;
 /// Bytes kept of a growing text in which nothing is open.
 pub(crate) const KEPT_QUIET: usize = LOOK_BEHIND + 32;
 
-/// Bytes kept of a growing text in which a secret is open; of a longer one the middle is left out.
+/// Bytes kept of a streamed text in which a secret is open; of a longer one the middle is left out.
 pub const KEPT_BYTES_MAX: usize = 8192;
 
 /// Bytes in which every shape has decided whether it is there; from then on it only looks for its end.

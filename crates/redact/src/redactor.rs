@@ -1,4 +1,4 @@
-//! Finds what is to be masked: one search for the beginnings of everything, and a careful look only there.
+//! Finds what to mask: one search for all beginnings, and a check only where one is found.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,9 +8,9 @@ use crate::DETECTORS;
 use crate::detector::{self, BEFORE_VALUE_MAX, card};
 use crate::known::Secret;
 use crate::scan::{Candidate, MASK, Verdict, Window, joined, mask};
-use crate::search::{Search, Trigger, What};
+use crate::search::{Search, Trigger, TriggerTarget};
 
-/// Masks known secrets and strings that have the shape of one. Made once, used by everybody.
+/// Masks known secrets and strings that have the shape of one. Created once and shared.
 #[derive(Debug)]
 pub struct Redactor {
     known: Vec<Secret>,
@@ -34,7 +34,10 @@ impl Redactor {
         if shapes {
             let rows = DETECTORS.iter().enumerate();
             let triggers = rows.flat_map(|(index, shape)| {
-                shape.triggers.iter().map(move |trigger| Trigger::new(trigger.as_bytes(), What::Shape(index)))
+                shape
+                    .triggers
+                    .iter()
+                    .map(move |trigger| Trigger::new(trigger.as_bytes(), TriggerTarget::Shape(index)))
             });
             // Few short ones are found as quickly as many long ones; many of which some are short are not.
             let (short, long): (Vec<_>, Vec<_>) = triggers.partition(Trigger::is_short);
@@ -58,7 +61,7 @@ impl Redactor {
         let mut triggers = Vec::new();
         for (index, secret) in known.iter().enumerate() {
             match secret.trigger() {
-                Some((at, part)) => triggers.push(Trigger::new(part, What::Known(index, at))),
+                Some((at, part)) => triggers.push(Trigger::new(part, TriggerTarget::Known(index, at))),
                 None => hides = true,
             }
         }
@@ -132,11 +135,11 @@ impl Redactor {
         joined(spans)
     }
 
-    /// Whether a JSON text, looked at as it is written, may say something that is to be masked. Quick, and
+    /// Whether a JSON text may contain something to mask, by a search of its raw bytes. Fast, and
     /// wrong in one direction only.
     pub(crate) fn may_say(&self, json: &[u8]) -> bool {
-        // What is written as \u0041 or \/ cannot be found without being read; other escapes stand for what is
-        // in no shape, or in one that is read carefully whenever its beginning is there.
+        // A character written as \u0041 or \/ is only found by decoding; other escapes are in no shape, or in
+        // one that is decoded whenever its beginning is found.
         let hidden = memchr::memchr_iter(b'\\', json).any(|at| matches!(json.get(at + 1), Some(b'u' | b'/')));
         if hidden {
             return true;
@@ -160,8 +163,8 @@ impl Redactor {
             let mut goes_on = true;
             search.each(json, 0, |found, trigger| {
                 let may_be = match trigger.what {
-                    What::Known(..) => true,
-                    What::Shape(index) => {
+                    TriggerTarget::Known(..) => true,
+                    TriggerTarget::Shape(index) => {
                         let shape = &DETECTORS[index];
                         shape.reads_escapes || shape.look(&window, found, trigger.bytes.len()) != Verdict::No
                     }
@@ -178,27 +181,29 @@ impl Redactor {
         }
     }
 
-    /// Tells of every place where a secret stands or may begin, until `each` has heard enough.
+    /// Passes every place where a secret is or may begin to `each`, until it returns `false`.
     pub(crate) fn candidates(&self, window: &Window<'_>, mut each: impl FnMut(Candidate) -> bool) {
         let mut goes_on = true;
-        // What begins within one of the same shape, name and all, ends with it. Looking for its end again and
-        // again would take who sends nothing but beginnings for ever. One whose name or value may stand behind
-        // the end is one of its own.
+        // A match that begins within another of the same shape ends with it. Searching for its end again and
+        // again would let a text of beginnings only take quadratic time. One whose name or value may be after
+        // that end is a match of its own.
         let mut passed = [0; DETECTORS.len()];
         for search in &self.searches {
             search.each(window.bytes, window.from, |found, trigger| {
                 let (begin, named, verdict) = match trigger.what {
-                    What::Shape(index) if found + trigger.bytes.len() + BEFORE_VALUE_MAX < passed[index] => {
+                    TriggerTarget::Shape(index)
+                        if found + trigger.bytes.len() + BEFORE_VALUE_MAX < passed[index] =>
+                    {
                         return true;
                     }
-                    What::Shape(index) => {
+                    TriggerTarget::Shape(index) => {
                         let verdict = DETECTORS[index].look(window, found, trigger.bytes.len());
                         if let Verdict::Yes { to, .. } = verdict {
                             passed[index] = passed[index].max(to);
                         }
                         (found, found + trigger.bytes.len(), verdict)
                     }
-                    What::Known(index, offset) => match found.checked_sub(offset) {
+                    TriggerTarget::Known(index, offset) => match found.checked_sub(offset) {
                         Some(begin) if begin >= window.from => {
                             (begin, begin, self.known[index].look(window, begin))
                         }
@@ -223,13 +228,13 @@ impl Redactor {
         }
     }
 
-    /// Known secrets that the search does not find: those that end behind the text, those of which a part is
-    /// masked already, and those without a trigger.
+    /// Known secrets that the search does not find: those that end after the text, those that are
+    /// partly masked already, and those without a trigger.
     fn known_without_trigger(&self, window: &Window<'_>, mut each: impl FnMut(Candidate) -> bool) {
         if self.known.is_empty() {
             return;
         }
-        // Where it may end behind the text, and where something of it may be masked.
+        // Where a secret may end after the text, and where a part of it may be masked.
         let open_from = window.len().saturating_sub(self.longest_known.saturating_sub(1)).max(window.from);
         let told = &window.bytes[..window.masked_until];
         let starred = memchr::memchr(MASK, told).map_or(0, |_| told.len());
@@ -248,7 +253,7 @@ impl Redactor {
         }
     }
 
-    /// The first place from which the text may be the beginning of a trigger that ends behind it.
+    /// The first place from which the text may be the beginning of a trigger that ends after it.
     pub(crate) fn trigger_begins(&self, window: &Window<'_>) -> Option<usize> {
         let len = window.len();
         let from = window.from.max(len.saturating_sub(detector::LONGEST_TRIGGER - 1));

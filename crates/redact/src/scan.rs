@@ -1,4 +1,4 @@
-//! The text that is looked at, and what a place in it may turn out to be.
+//! A window of the searched text, and the possible results at a place in it.
 
 use std::ops::Range;
 
@@ -11,24 +11,24 @@ pub(crate) struct Window<'a> {
     pub(crate) bytes: &'a [u8],
     /// Whether nothing follows.
     pub(crate) ended: bool,
-    /// The first place where something may begin: what stands before is only looked back at.
+    /// The first place where a match may begin: the bytes before are only context.
     pub(crate) from: usize,
-    /// Before this place a `*` is one that we put there, and stands for any byte.
+    /// Before this place a `*` was put there by masking, and matches any byte.
     pub(crate) masked_until: usize,
 }
 
-/// Whether a secret stands at a place.
+/// Whether a secret is at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// No, whatever follows.
     No,
-    /// That depends on what follows. Who cannot wait masks what stands from here on.
+    /// It depends on what follows. A caller that cannot wait masks everything from here on.
     Open { from: usize },
     /// Yes: these bytes are to be masked. When it goes on, those after them may be part of it, too.
     Yes { from: usize, to: usize, goes_on: bool },
 }
 
-/// What stands at a place.
+/// A possible match at a place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) at: usize,
@@ -71,8 +71,8 @@ impl<'a> Window<'a> {
         at
     }
 
-    /// Whether a word may begin here: nothing of one stands before it. In text that was escaped once more a
-    /// word may stand right behind `\n`, and in an address behind `%20`.
+    /// Whether a word may begin here: no part of one precedes it. In text that was escaped once more a
+    /// word may directly follow `\n`, and in an address `%20`.
     pub(crate) fn word_begins(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(1).map(|before| self.bytes[before]) else { return true };
         if !before.is_ascii_alphanumeric() {

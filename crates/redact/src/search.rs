@@ -1,15 +1,15 @@
-//! One search for many short texts at once.
+//! Searches for many short texts at once.
 
 use std::ops::Range;
 
 use aho_corasick::packed;
 use aho_corasick::{AhoCorasick, MatchKind, Span};
 
-/// Whose beginning is searched for.
+/// What a trigger belongs to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum What {
+pub(crate) enum TriggerTarget {
     Shape(usize),
-    /// A known secret, and how far from its beginning the trigger stands.
+    /// A known secret, and the offset of the trigger in it.
     Known(usize, usize),
 }
 
@@ -17,11 +17,11 @@ pub(crate) enum What {
 #[derive(Debug)]
 pub(crate) struct Trigger {
     pub(crate) bytes: Box<[u8]>,
-    pub(crate) what: What,
+    pub(crate) what: TriggerTarget,
 }
 
 impl Trigger {
-    pub(crate) fn new(bytes: &[u8], what: What) -> Self {
+    pub(crate) fn new(bytes: &[u8], what: TriggerTarget) -> Self {
         Trigger { bytes: bytes.into(), what }
     }
 
@@ -57,7 +57,7 @@ impl Search {
         Search { triggers, by_first, engine }
     }
 
-    /// Tells of every trigger from a place on, also of several at one place, until `each` has heard enough.
+    /// Passes every trigger from a place on to `each`, also several at one place, until it returns `false`.
     pub(crate) fn each(&self, bytes: &[u8], from: usize, mut each: impl FnMut(usize, &Trigger) -> bool) {
         let mut at = from;
         while let Some(found) = self.engine.find(bytes, at) {

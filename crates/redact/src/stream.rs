@@ -1,10 +1,10 @@
-//! Masking of a text that comes in pieces.
+//! Masks a text that comes in pieces.
 //!
-//! [`StreamRedactor`] holds back what may be the beginning of a secret until it is known: whatever the pieces
-//! are, what it lets out, joined, is the whole text as [`Redactor::text`] masks it. [`Redactor::online`] lets
-//! every piece out at once and at its length. It masks what may be a secret from the place where it can no
-//! longer be told from one, and knows of what came before only what was let out: so it goes on from a log as
-//! it would have gone on from memory.
+//! [`StreamRedactor`] holds back what may be the beginning of a secret until it is decided: however the text is
+//! split, the joined output equals the whole text as [`Redactor::text`] masks it. [`Redactor::online`] releases
+//! every piece at once and at its length. It masks a possible secret from the place where it can no
+//! longer be ordinary text, and uses of the text before only what was released: so it continues from a log as
+//! it would from memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ struct Found {
     /// What is masked, and where that which it belongs to begins.
     sure: Vec<(usize, Range<usize>)>,
     unsure: Vec<Range<usize>>,
-    /// What names the shapes that were begun.
+    /// The names of open shapes.
     names: Vec<Range<usize>>,
     /// From here on it depends on what comes.
     open_from: usize,
@@ -145,7 +145,7 @@ fn without(range: Range<usize>, parts: &[Range<usize>]) -> Vec<Range<usize>> {
 }
 
 impl Online {
-    /// A piece that is in the log already, as it stands there.
+    /// Adds a piece that is in the log already, as stored.
     pub fn told(&mut self, redactor: &Redactor, piece: &[u8]) {
         self.starred |= memchr::memchr(b'*', piece).is_some();
         self.kept.extend_from_slice(piece);
@@ -178,8 +178,8 @@ impl Online {
     }
 }
 
-/// Leaves the middle of a secret out that has become too long to be kept: it has been told what it is, and
-/// only its end matters. Answers how much was left out.
+/// Drops the middle of a secret that is too long to be kept: it is recognised, and
+/// only its end matters. Returns how much was dropped.
 fn shorten(kept: &mut Vec<u8>, begins: usize) -> usize {
     if kept.len() <= KEPT_BYTES_MAX {
         return 0;

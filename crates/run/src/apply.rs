@@ -1,6 +1,6 @@
-//! Folds one event into a state. All change lives here; replaying a log is nothing but this.
+//! Folds one event into a state. Every change of a state happens here; replay uses nothing else.
 //!
-//! Nothing is judged: an event that cannot follow is a bug of whoever let it in, and panics.
+//! Nothing is checked: an event that cannot follow is a bug of the caller, and panics.
 
 mod assistant;
 mod cost;
@@ -12,7 +12,7 @@ mod turn;
 
 use recount_event::{Event, Payload};
 
-use crate::state::State;
+use crate::state::{PromptKind, State};
 pub(crate) use cost::open_turn;
 
 /// Takes in the next event of the run. Panics when it is not the next one.
@@ -75,11 +75,23 @@ fn fold(state: &mut State, event: &Event) {
 
         Payload::ApprovalRequested(asked) => prompt::approval(state, asked, at_ms),
         Payload::ApprovalResolved(resolved) => prompt::approval_resolved(state, resolved),
+        Payload::ApprovalExtended(more) => {
+            let (kind, id) = (PromptKind::Approval, &more.approval_id);
+            prompt::extended(state, kind, id, &more.expires_at, more.seconds);
+        }
         Payload::ApprovalTimedOut(missed) => prompt::approval_timed_out(state, missed),
         Payload::ClarificationRequested(asked) => prompt::clarification(state, asked, at_ms),
         Payload::ClarificationAnswered(answered) => prompt::clarification_answered(state, answered),
+        Payload::ClarificationExtended(more) => {
+            let (kind, id) = (PromptKind::Clarification, &more.clarification_id);
+            prompt::extended(state, kind, id, &more.expires_at, more.seconds);
+        }
         Payload::ClarificationTimedOut(missed) => prompt::clarification_timed_out(state, missed),
         Payload::HandoffRequested(asked) => prompt::handoff(state, asked, at_ms),
+        Payload::HandoffExtended(more) => {
+            let (kind, id) = (PromptKind::Handoff, &more.handoff_id);
+            prompt::extended(state, kind, id, &more.expires_at, more.seconds);
+        }
         Payload::HandoffAcknowledged(taken) => prompt::handoff_acknowledged(state, taken),
         Payload::HandoffRejected(refused) => prompt::handoff_rejected(state, refused),
         Payload::HandoffTimedOut(missed) => prompt::handoff_timed_out(state, missed),
@@ -90,7 +102,7 @@ fn fold(state: &mut State, event: &Event) {
         }
         Payload::CostBudgetExceeded(_) => state.cost.exceeded = true,
 
-        // What is told and changes nothing that the rules look at.
+        // Payloads that change nothing in the state.
         _ => {}
     }
 }

@@ -1,11 +1,11 @@
-//! Reads a whole run by the grammar and names the first event that breaks it.
+//! Checks a whole run against the grammar and names the first event that breaks it.
 //!
-//! Written a second time on purpose: nothing of [`crate::State`] or of the rules behind [`crate::decide`]
-//! is used here, so that a mistake in one shows in the other. Limits are not its business, and types outside
-//! the registry may stand anywhere between `run.queued` and the ending.
+//! A second, independent implementation on purpose: it uses nothing of [`crate::State`] or of the rules of
+//! [`crate::decide`], so that a mistake in one shows in the other. It does not check limits, and unregistered types
+//! may come anywhere between `run.queued` and the ending.
 //!
-//! [`Auditor`] takes the events one by one and borrows none of them: of what is open it keeps what its end
-//! will be held against, of what is over only the name, so that runs of any length can be read.
+//! [`Auditor`] takes the events one by one and borrows none of them. It keeps what it needs of open items, and only the
+//! names of closed ones, so that runs of any length can be read.
 
 mod calls;
 mod cost;
@@ -46,8 +46,8 @@ pub struct Auditor {
 
 impl Auditor {
     /// Reads a run whose events before `first_sequence` were pruned. What is left before its ending cannot be
-    /// held against what is gone, so there only places are judged; that somebody said what is gone is asked
-    /// at the end, by [`Auditor::finish`].
+    /// checked against the pruned events, so only its place is checked. [`Auditor::finish`] checks that a marker describes
+    /// what is missing.
     pub fn beginning_at(first_sequence: u64) -> Self {
         let mut auditor = Auditor::default();
         auditor.reading.envelope.begin_at(first_sequence);
@@ -55,15 +55,15 @@ impl Auditor {
         auditor
     }
 
-    /// Whether the end of what was read says what is missing at its beginning. Nothing is wrong with a run
-    /// that begins at 0, ended or not.
+    /// Checks that the end of the run describes the events missing at its beginning. A run that begins at 0 always
+    /// passes, ended or not.
     pub fn finish(self) -> Result<(), Illegal> {
         if let Some(found) = self.found {
             return Err(found);
         }
         let Some(missing) = self.reading.missing else { return Ok(()) };
         let (rule, sequence, index) = ("gap.pruned", self.reading.envelope.wanted(), self.events);
-        let message = format!("no marker at the end says that the events 0 to {} are gone", missing - 1);
+        let message = format!("no marker at the end covers the missing events 0 to {}", missing - 1);
         Err(Illegal { index, sequence, rule, message })
     }
 
@@ -99,7 +99,7 @@ struct Reading {
     calls: calls::Calls,
     people: people::People,
     cost: cost::CostAudit,
-    /// How many events before the first were pruned, until a marker has said so.
+    /// How many events before the first were pruned, until a marker has described them.
     missing: Option<u64>,
 }
 
@@ -109,14 +109,14 @@ impl Reading {
         if self.missing.is_some() || self.course.is_headless() {
             return self.read_headless(event);
         }
-        self.stands_in_course(event)?;
+        self.fits_course(event)?;
         match event.payload() {
             Payload::RunQueued(queued) => self.cost.begin(queued),
-            // Each says whether the event was of its subject.
+            // Each returns whether the event was of its subject.
             payload => {
                 let _told = self.read_turn(payload)?
                     || self.read_call(payload)?
-                    || self.read_people(payload)?
+                    || self.read_people(payload, event.occurred_ms)?
                     || self.read_cost(payload)?;
             }
         }

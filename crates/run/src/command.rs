@@ -1,13 +1,15 @@
-//! What can be wished for. A command is judged once, by [`crate::decide`], and never stored.
+//! Commands: requests to change a run. [`crate::decide`] checks a command once; it is never stored.
 
 use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run;
 use recount_event::{Draft, ForeignId, Json};
 
-/// A wish concerning one run.
+use crate::state::PromptKind;
+
+/// A request to change one run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
-    /// Begin the run. With `resumed_from` it goes on from another one.
+    /// Queue the run. With `resumed_from` it continues another one.
     Queue { queued: Box<run::Queued>, resumed_from: Option<Box<run::ResumedFromEvent>> },
     /// What the producer of an external run reports. All of it or nothing.
     Append { drafts: Vec<Draft> },
@@ -17,7 +19,7 @@ pub enum Command {
     Cancel { by: CancelledBy, reason: String },
     /// End one of our own runs that cannot go on, closing whatever is open.
     Fail { code: String, message: String, retriable: bool },
-    /// Say yes or no to a call. With `remember` a yes holds for calls like it, too, as far as the scope reaches.
+    /// Approve or deny a call. With `remember` an approval also applies to calls like it, as far as the scope reaches.
     ResolveApproval {
         approval_id: ForeignId,
         approve: bool,
@@ -25,10 +27,10 @@ pub enum Command {
         comment: Option<String>,
         remember: Option<AllowanceScope>,
     },
-    /// Answers of the application whose session it is, all in one. Those that bring nothing new are left out when
-    /// `lenient`, and refused otherwise. A run that waited goes on with what it was told, or waits for the rest.
+    /// Answers of the application that owns the session, all at once. Answers that bring nothing new are left out when
+    /// `lenient`, and refused otherwise. A waiting run continues with these answers, or waits for the rest.
     AnswerCalls { answers: Vec<CallAnswer>, by: String, via: String, config: Option<Json>, lenient: bool },
-    /// Answer a question. `blocks` say the same where somebody said it in blocks. `config` is what changes of the
+    /// Answer a question. `blocks` is the same answer as blocks, if it came that way. `config` is the change of the
     /// configuration from here on.
     AnswerClarification {
         clarification_id: ForeignId,
@@ -37,20 +39,22 @@ pub enum Command {
         by: String,
         config: Option<Json>,
     },
+    /// Move the deadline of a prompt.
+    ExtendPrompt { kind: PromptKind, id: ForeignId, seconds: u64, by: String },
     /// Take over from the agent.
     AcknowledgeHandoff { handoff_id: ForeignId, by: String, comment: Option<String> },
-    /// Say that nobody will take over.
+    /// Decline a handoff.
     RejectHandoff { handoff_id: ForeignId, by: String, reason: Option<String> },
     /// The clock reached the stamp's time: settle every timer that is due.
     Tick,
-    /// Take the events before `before` away, at most those before the ending (all of them when `None`). The
-    /// marker says so; whoever appends it cuts in the same append.
+    /// Remove the events before `before`, at most those before the ending (all of them when `None`). A
+    /// marker describes them; the caller that appends the marker cuts in the same append.
     Prune { before: Option<u64>, reason: String },
-    /// Another worker goes on with one of our runs after the last one was lost.
+    /// Another worker continues an own run after its worker was lost.
     TakeOver { worker_id: String, lease_until_ms: Option<u64>, reason: String },
 }
 
-/// What an application says of one call.
+/// The answer of an application to one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallAnswer {
     pub tool_call_id: ForeignId,
@@ -60,8 +64,8 @@ pub struct CallAnswer {
 /// See [`CallAnswer`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallSaid {
-    /// What came of a call that the application carried out: text or content blocks. `text` says the same where a call
-    /// was this server's to carry out, which is refused then, and the model told this.
+    /// The result of a call that the application executed: text or content blocks. `text` is the same for a call that the
+    /// server executes, which is then refused with this text for the model.
     Output { output: Json, text: String },
     /// The server may carry it out.
     Granted,
@@ -69,7 +73,7 @@ pub enum CallSaid {
     Denied { reason: Option<String> },
 }
 
-/// Who or what stopped a run.
+/// The cause of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CancelledBy {
     Operator,

@@ -1,13 +1,14 @@
-//! Judges a command. All judgement lives here; the answer is events with their places, or a rejection.
+//! Decides a command: the result is events with their places, or a rejection.
 //!
-//! A command is worked out on a scratch copy of the state: each event is judged against what the ones
-//! before it left, and comes out only when all of them stood. Look at [`Batch`].
+//! It works on a scratch copy of the state: each event is checked against the state after the ones
+//! before it, and all are returned only if all were accepted. Look at [`Batch`].
 
 mod answer;
 mod bounds;
 mod calls;
 mod cancel;
 mod close;
+mod extend;
 mod outcome;
 mod prune;
 mod queue;
@@ -42,13 +43,14 @@ pub fn decide(state: &State, command: Command, stamp: Stamp) -> Result<Vec<Event
             answer::approval(&mut batch, approval_id, approve, (by, comment), remember)?;
         }
         Command::AnswerCalls { answers, by, via, config, lenient } => {
-            calls::answer(&mut batch, answers, calls::Whose { by, via, config, lenient })?;
+            calls::answer(&mut batch, answers, calls::Answerer { by, via, config, lenient })?;
         }
         Command::AnswerClarification { clarification_id, response, blocks, by, config } => {
             let mut answered = clarification::Answered::new(clarification_id, response, by);
             answered.blocks = blocks;
             answer::clarification(&mut batch, answered, config)?;
         }
+        Command::ExtendPrompt { kind, id, seconds, by } => extend::extend(&mut batch, kind, id, seconds, by)?,
         Command::AcknowledgeHandoff { handoff_id, by, comment } => {
             answer::acknowledge(&mut batch, handoff_id, by, comment)?;
         }
@@ -78,14 +80,14 @@ impl Batch {
         Batch { state: state.clone(), events: Vec::new(), stamp, minter }
     }
 
-    /// Gives what somebody reported its place, when it may stand there.
+    /// Adds a reported event at the next place, if it may come there.
     fn put(&mut self, draft: Draft) -> Result<(), Rejection> {
         judge(&self.state, &draft.payload)?;
         self.place(draft)
     }
 
     /// Writes down what follows from the command. That this is legal is our own belief.
-    fn say(&mut self, payload: Payload) -> Result<(), Rejection> {
+    fn emit(&mut self, payload: Payload) -> Result<(), Rejection> {
         judge(&self.state, &payload).map_err(|broken| disbelief(&payload, broken))?;
         self.place(payload.into())
     }

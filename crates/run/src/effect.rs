@@ -1,6 +1,6 @@
-//! What the world owes a run, derived from its state and never stored.
+//! Effects: the work that a run needs, derived from its state and never stored.
 //!
-//! Because it is derived, recovery, resuming and cancelling are one thing: compare [`outstanding`] with
+//! Because they are derived, recovery, resuming and cancelling are the same: compare [`outstanding`] with
 //! what is running, and start or drop the difference.
 
 use recount_event::ForeignId;
@@ -27,7 +27,7 @@ pub struct Timer {
 /// Something a performer must do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
-    /// Claim the run and begin it: write `run.started` when it is not there, then make its first step.
+    /// Claim the run and start it: write `run.started` if it is missing, then make its first step.
     Start,
     /// Call the model, or go on with the call that is open.
     CallModel,
@@ -76,7 +76,7 @@ fn work(state: &State) -> Vec<Work> {
     work
 }
 
-/// What comes when nothing is open.
+/// The next step when nothing is open.
 fn next_step(state: &State) -> Work {
     match state.kind() {
         RunKind::AgentLoop | RunKind::External if state.cost.exceeded => Work::Conclude,

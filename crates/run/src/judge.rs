@@ -1,5 +1,5 @@
-//! Whether an event may come next. The half of the grammar that [`crate::decide`] uses; [`crate::audit`]
-//! has its own, and the two share nothing but the ids of the rules.
+//! Checks whether an event may come next. The half of the grammar that [`crate::decide`] uses; [`crate::audit`]
+//! has its own, and the two share only the ids of the rules.
 //!
 //! Look at [`judge`]: first the phase of the run, then the event's family.
 
@@ -14,7 +14,7 @@ mod turn;
 use recount_event::{ForeignId, Payload};
 
 use crate::rejection::Broken;
-use crate::state::{BlockKind, State};
+use crate::state::{BlockKind, PromptKind, State};
 
 /// Refuses what may not come next, naming the rule it breaks.
 pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
@@ -47,11 +47,29 @@ pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
 
         Payload::ApprovalRequested(asked) => prompt::approval(state, asked),
         Payload::ApprovalResolved(resolved) => prompt::approval_resolved(state, resolved),
+        Payload::ApprovalExtended(more) => prompt::extended(
+            state,
+            (PromptKind::Approval, &more.approval_id, more.tool_call_id.as_ref()),
+            &more.expires_at,
+            more.seconds,
+        ),
         Payload::ApprovalTimedOut(missed) => prompt::approval_timed_out(state, missed),
         Payload::ClarificationRequested(asked) => prompt::clarification(state, asked),
         Payload::ClarificationAnswered(answered) => prompt::clarification_answered(state, answered),
+        Payload::ClarificationExtended(more) => prompt::extended(
+            state,
+            (PromptKind::Clarification, &more.clarification_id, more.tool_call_id.as_ref()),
+            &more.expires_at,
+            more.seconds,
+        ),
         Payload::ClarificationTimedOut(missed) => prompt::clarification_timed_out(state, missed),
         Payload::HandoffRequested(asked) => prompt::handoff(state, asked),
+        Payload::HandoffExtended(more) => prompt::extended(
+            state,
+            (PromptKind::Handoff, &more.handoff_id, more.tool_call_id.as_ref()),
+            &more.expires_at,
+            more.seconds,
+        ),
         Payload::HandoffAcknowledged(taken) => prompt::handoff_acknowledged(state, taken),
         Payload::HandoffRejected(refused) => prompt::handoff_rejected(state, refused),
         Payload::HandoffTimedOut(missed) => prompt::handoff_timed_out(state, missed),
@@ -59,16 +77,16 @@ pub(crate) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
         Payload::CostTick(tick) => cost::tick(state, tick),
         Payload::CostBudgetWarning(warning) => cost::warning(state, warning),
 
-        other => match told_of(other) {
-            Some((tool_call_id, tool_name)) => tool::told(state, tool_call_id, tool_name),
+        other => match subject_of(other) {
+            Some((tool_call_id, tool_name)) => tool::reports_on(state, tool_call_id, tool_name),
             None => Ok(()),
         },
     }
 }
 
-/// The call that an event tells something of, and the tool's name where it gives one. Not of events that
-/// change the call, and not of changes taken back, which come when they come.
-fn told_of(payload: &Payload) -> Option<(&ForeignId, Option<&str>)> {
+/// The call that an event reports on, and the tool's name where it gives one. Not for events that
+/// change the call, and not for retracted changes, which may come at any time.
+fn subject_of(payload: &Payload) -> Option<(&ForeignId, Option<&str>)> {
     Some(match payload {
         Payload::ToolStarted(started) => (&started.tool_call_id, Some(&started.tool_name)),
         Payload::ToolGlobCompleted(glob) => (&glob.tool_call_id, None),

@@ -1,8 +1,8 @@
-//! The rules: what may happen in a run, and what follows from it.
+//! The rules of a run: which events may come next, and what follows from them.
 //!
-//! Four verbs. [`decide`] judges a wish and answers with events, [`apply`] folds an event into a
-//! [`State`], [`outstanding`] says what the world owes a run in that state, and [`audit`] reads a whole
-//! run by the same grammar, written a second time. The grammar is [`RULES`]; `docs/grammar.md` is made of it.
+//! Four functions. [`decide`] checks a command and returns events, [`apply`] folds an event into a
+//! [`State`], [`outstanding`] lists the work that a run in that state needs, and [`audit`] checks a whole
+//! run against the same grammar, written a second time. The grammar is [`RULES`]; `docs/grammar.md` is made from it.
 //!
 //! This crate must never know about async, I/O, clocks, randomness or JSON: texts inside
 //! [`recount_event::Json`] are compared and passed on, never read.
@@ -12,6 +12,8 @@ mod audit;
 mod command;
 mod decide;
 mod effect;
+#[cfg(any(test, feature = "generate"))]
+pub mod generate;
 mod judge;
 pub mod limits;
 mod rejection;
@@ -31,5 +33,5 @@ pub use rule::{RULES, Reach, Rule, grammar_page};
 pub use state::{Call, CallStage, Prompt, PromptKind, PromptName, Room, State, Totals};
 pub use view::{Status, Summary};
 
-/// Tools of ours that ask people something instead of being carried out.
+/// Built-in tools that ask people something instead of being executed.
 pub const ASKING_TOOLS: &[&str] = &["ask_user", "hand_off"];

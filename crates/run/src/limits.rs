@@ -1,6 +1,6 @@
-//! Bounds on one run, and what happens at them: the command is refused with `limit_reached`.
+//! Limits of one run. At each, the command is refused with `limit_reached`.
 //!
-//! They bind what is reported, never what closes: a run at every limit can still be answered, cancelled
+//! They bound what is reported, never what closes: a run at every limit can still be answered, cancelled
 //! and ended. [`crate::audit`] does not know them, so that a log written under other limits stays readable.
 
 /// Calls proposed, invoked or announced by an approval, and not yet settled; one more is refused.
@@ -25,7 +25,14 @@ pub const PROMPTS_OPEN_MAX: usize = 64;
 /// Approvals, questions and handoffs of a run; one more is refused.
 pub const PROMPTS_MAX: u64 = 100_000;
 
-/// Turns begun in a run, retries included; one more is refused.
+/// Seconds that extensions may add to the deadline of one prompt, all together; more is refused. A day is the longest
+/// time that a prompt has in the accessibility event protocol.
+pub const EXTENSION_SECONDS_MAX: u64 = 86_400;
+
+/// Extensions of one prompt; one more is refused, so that a client cannot fill the log of a run with them.
+pub const EXTENSIONS_MAX: u64 = 100;
+
+/// Turns started in a run, retries included; one more is refused.
 pub const TURNS_MAX: u64 = 100_000;
 
 /// Different thresholds at which a run may warn of its budget; one more is refused.
@@ -40,7 +47,7 @@ pub const WORDS_BYTES_MAX: usize = 16 << 10;
 /// Bytes of an answer to a question; a longer one is refused.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes of what an application says came of a call; more is refused. Half of what one event may hold.
+/// Bytes of a call's result from an application; more is refused. Half of what one event may hold.
 pub const OUTPUT_BYTES_MAX: usize = 512 << 10;
 
 /// Bytes of what an answer changes of the configuration of a run; more is refused.

@@ -1,4 +1,4 @@
-//! The rules said no. An answer, not an error.
+//! Rejections: the rules refused a command. An answer, not an error.
 
 use recount_event::Code;
 

@@ -1,4 +1,4 @@
-//! The grammar, one sentence a rule. [`RULES`] is the table; `docs/grammar.md` is made of it.
+//! The grammar, one sentence per rule. [`RULES`] is the table; `docs/grammar.md` is made from it.
 
 use crate::limits;
 
@@ -18,7 +18,7 @@ pub struct Rule {
 pub enum Reach {
     /// In the log: [`crate::decide`] and [`crate::audit`] both hold it.
     Log,
-    /// Only where events are reported, because the log does not say who wrote an event.
+    /// Only where events are reported, because the log does not record the writer of an event.
     Command,
     /// Only where events are reported or commands given: a number of [`crate::limits`], which other releases
     /// may set otherwise.
@@ -48,10 +48,10 @@ rules! {
         "envelope.time" = "`occurred_at` never falls.";
         "envelope.event_id" = "Event ids increase strictly.";
 
-        "queued.first" = "A run begins with `run.queued`, or with `run.resumed_from_event` and `run.queued` right behind it.";
-        "queued.once" = "`run.queued` and `run.resumed_from_event` stand nowhere else.";
+        "queued.first" = "A run begins with `run.queued`, or with `run.resumed_from_event` and then `run.queued`.";
+        "queued.once" = "`run.queued` and `run.resumed_from_event` occur nowhere else.";
         "start.first" = "Before the first `run.started` come only `user.*`, `artifact.*`, `gap.*`, `run.throttled`, `run.failed`, `run.cancelled` and types outside the registry.";
-        "start.again" = "`run.started` comes again only after a `gap.run_disconnected` since the last one.";
+        "start.again" = "`run.started` occurs again only after a `gap.run_disconnected` since the last one.";
         "ending.once" = "A run ends once: with `run.finished`, `run.failed` or `run.cancelled`.";
         "ending.last" = "After the ending come only `gap.*`.";
         "ending.text_open" = "A run does not end while a text or thinking block is open.";
@@ -59,9 +59,9 @@ rules! {
         "ending.call_open" = "A run does not end while a proposed or invoked call is not settled.";
         "ending.prompt_open" = "A run does not end while an approval, question or handoff has no outcome; when its producer ends it, what is pending is withdrawn right before the ending.";
         "ending.turns" = "`turns` of an own run's `run.finished` is the number of its completed turns.";
-        "gap.pruned" = "`gap.events_pruned` stands behind the ending and names a range of events before it.";
+        "gap.pruned" = "`gap.events_pruned` follows the ending and names a range of events before it.";
 
-        "turn.order" = "A turn's index is greater than all before it; the last one may begin again after `turn.failed` with `will_retry`.";
+        "turn.order" = "A turn's index is greater than all before it; the last one may start again after `turn.failed` with `will_retry`.";
         "turn.one_open" = "One turn is open at a time.";
         "turn.named" = "`turn.completed` and `turn.failed` name the open turn.";
         "turn.text_open" = "A turn does not end while a text or thinking block of it is open.";
@@ -70,30 +70,31 @@ rules! {
 
         "assistant.turn" = "The model speaks only in the turn that is open.";
         "text.joined" = "A completed block's text is its deltas, joined; a block without deltas may have any text.";
-        "text.closed" = "A block that is complete stays so, also when its turn begins again.";
+        "text.closed" = "A block that is complete stays so, even if its turn starts again.";
         "text.kind" = "A block is text or thinking from its first piece to its last.";
-        "answer.once" = "`assistant.final_answer` comes once.";
+        "answer.once" = "`assistant.final_answer` occurs at most once.";
         "answer.last" = "After `assistant.final_answer` no call is proposed.";
 
         "call.id" = "A call's id is used by one call of the run.";
         "call.invoked_once" = "A call is invoked once, and not after it is settled.";
         "call.proposed" = "`tool.invoked` with a turn's index names a call that was proposed in that turn.";
         "call.name" = "Events of one call agree on its tool's name.";
-        "call.open" = "What a tool does, and how it ended, is told between the call's `tool.invoked` and its outcome.";
+        "call.open" = "Events of a tool's work occur between the call's `tool.invoked` and its outcome.";
         "call.refused" = "`tool.refused` settles a call that was proposed, or that an approval was asked for, and that was not invoked.";
         "call.settled_once" = "A call is settled once.";
 
         "shell.once" = "A call has one command.";
-        "shell.order" = "Output comes after the command and before the exit, and the process exits once.";
-        "shell.encoding" = "Output that says it is base64 is.";
+        "shell.order" = "Output occurs after the command and before the exit, and the process exits once.";
+        "shell.encoding" = "Output declared as base64 is valid base64.";
         "shell.offset" = "The pieces of one stream follow one another without gap or overlap.";
-        "shell.sums" = "The exit counts the bytes of both streams: as many as were told, or more when it says they were cut.";
+        "shell.sums" = "The exit counts the bytes of both streams: as many as were recorded, or more if it is marked as truncated.";
         "shell.exit" = "A call with a command is completed only after the command's exit.";
 
         "prompt.id" = "The id of an approval, a question or a handoff is used once in a run.";
-        "prompt.pending" = "An outcome names an approval, question or handoff that has none yet.";
-        "prompt.call" = "An outcome that names a call names the one that was asked about.";
+        "prompt.pending" = "An outcome or an extension names an approval, question or handoff that has no outcome yet.";
+        "prompt.call" = "An outcome or an extension that names a call names the one that was asked about.";
         "prompt.call_open" = "A question or handoff that names a call names one that is not settled.";
+        "prompt.extension" = "An extension moves the deadline of a prompt that has one: `expires_at` is `seconds` after the deadline before, at least one.";
         "approval.call" = "An approval is asked for a call that was proposed and not invoked, or whose id is new, and that was not refused before.";
         "approval.one_pending" = "A call has one pending approval.";
         "approval.default" = "A request that is irreversible or of high risk does not approve itself.";
@@ -107,30 +108,30 @@ rules! {
         "workspace.own" = "Only own runs have workspaces.";
 
         "wait.own" = "Only own runs wait and continue.";
-        "wait.turn" = "A run does not begin to wait in the middle of a turn.";
+        "wait.turn" = "A run does not start to wait in the middle of a turn.";
         "wait.calls" = "A run waits only when every open call waits for a person or an application, holds their answer, or is a question or handoff (`ask_user`, `hand_off`) whose turn has not come.";
         "wait.nothing" = "A run waits only when something is there to wait for.";
         "wait.names" = "`run.waiting` names exactly what is open.";
-        "wait.quiet" = "While a run waits come only outcomes of what it waits for, cancelled calls, `gap.*`, `run.continued` and an ending.";
-        "wait.continued" = "`run.continued` comes only while a run waits.";
-        "wait.regroup" = "When `run.continued` leaves something open, `run.waiting` with the rest comes before anything else goes on.";
+        "wait.quiet" = "While a run waits, only these occur: outcomes of what it waits for, extensions of its deadlines, cancelled calls, `gap.*`, `run.continued` and an ending.";
+        "wait.continued" = "`run.continued` occurs only while a run waits.";
+        "wait.regroup" = "When `run.continued` leaves something open, `run.waiting` with the rest occurs before anything else.";
 
         "cost.falls" = "Totals never fall.";
-        "cost.prior" = "Totals begin at or above what earlier runs of the chain used.";
+        "cost.prior" = "Totals start at or above what earlier runs of the chain used.";
         "cost.sum" = "Totals of an own run are what was used before, in its completed turns, and in others as far as that was reported.";
         "cost.remaining" = "What remains of a budget is the budget less what was used, and not less than nothing.";
-        "cost.warned" = "The budget warning comes once a threshold.";
-        "cost.halted" = "After `cost.budget_exceeded` no turn begins and no call is invoked.";
+        "cost.warned" = "The budget warning occurs once per threshold.";
+        "cost.halted" = "After `cost.budget_exceeded` no turn starts and no call is invoked.";
     }
     Command {
         "append.runtime_only" = "A producer does not report types that only this server writes.";
         "append.experimental_off" = "A producer does not report experimental types while they are switched off.";
         "append.unknown_type" = "A type outside the registry is an extension: `ext.`, a name of its owner, and at least one more word.";
         "progress.external" = "Of an external run this server itself reports only `gap.*`.";
-        "progress.answer" = "A performer withdraws what it asked, but does not answer it: answers and timeouts have commands of their own.";
+        "progress.answer" = "A performer withdraws what it asked, but does not answer or extend it: answers, extensions and timeouts have commands of their own.";
     }
     Limit {
-        "limit.turns" at most TURNS_MAX = "Turns begun in a run, retries included.";
+        "limit.turns" at most TURNS_MAX = "Turns started in a run, retries included.";
         "limit.blocks_open" at most BLOCKS_OPEN_MAX = "Text and thinking blocks open at once.";
         "limit.blocks_per_turn" at most BLOCKS_PER_TURN_MAX = "Text and thinking blocks of one turn, its retries included.";
         "limit.text_block" at most TEXT_BLOCK_BYTES_MAX = "Bytes of one text or thinking block.";
@@ -138,11 +139,13 @@ rules! {
         "limit.calls" at most CALLS_MAX = "Calls of a run, settled ones included.";
         "limit.prompts_open" at most PROMPTS_OPEN_MAX = "Approvals, questions and handoffs without an outcome.";
         "limit.prompts" at most PROMPTS_MAX = "Approvals, questions and handoffs of a run.";
+        "limit.extension_seconds" at most EXTENSION_SECONDS_MAX = "Seconds added to the deadline of one prompt, all extensions together.";
+        "limit.extensions" at most EXTENSIONS_MAX = "Extensions of one prompt.";
         "limit.warnings" at most WARNINGS_MAX = "Different thresholds at which a run warns of its budget.";
         "limit.batch" at most BATCH_DRAFTS_MAX = "Events reported in one batch; a door may allow fewer.";
-        "limit.words" at most WORDS_BYTES_MAX = "Bytes of a name, comment or reason that comes with a command.";
+        "limit.words" at most WORDS_BYTES_MAX = "Bytes of a name, comment or reason in a command.";
         "limit.response" at most RESPONSE_BYTES_MAX = "Bytes of an answer to a question.";
-        "limit.output" at most OUTPUT_BYTES_MAX = "Bytes of what an application says came of a call.";
+        "limit.output" at most OUTPUT_BYTES_MAX = "Bytes of a result that an application sends for a call.";
         "limit.config" at most CONFIG_BYTES_MAX = "Bytes of what an answer changes of the configuration of a run.";
     }
 }
@@ -166,7 +169,7 @@ pub fn grammar_page() -> String {
         (
             Reach::Command,
             "Rules of reporting",
-            "The log does not say who reported an event, so these are checked at the door only.",
+            "The log does not record who reported an event, so these are checked only when events are reported.",
         ),
     ];
     for (reach, head, words) in heads {

@@ -1,7 +1,7 @@
-//! What a run has come to: everything the rules need to judge what comes next, and nothing else.
+//! The state of a run: everything the rules need to check the next event, and nothing else.
 //!
 //! A [`State`] is made by [`State::blank`] and changed only by [`crate::apply`]. Copies are cheap at any
-//! length of run, because a batch is judged on a copy: what is over lives in shared parts.
+//! length of run, because a batch is checked on a copy: closed items are in shared parts.
 
 mod ledger;
 mod status;
@@ -35,9 +35,9 @@ pub struct State {
     pub(crate) last_event_id: Option<EventId>,
     pub(crate) created_ms: u64,
     pub(crate) started_ms: Option<u64>,
-    /// The last `run.started`: whose claim on the run it is.
+    /// The last `run.started`: it identifies the claim on the run.
     pub(crate) claim: Option<u64>,
-    /// Nobody has driven the run since this was set; `run.started` takes it back.
+    /// The run has had no driver since this was set; `run.started` resets it.
     pub(crate) lost: bool,
     pub(crate) queued: Option<Arc<Queued>>,
     pub(crate) phase: Phase,
@@ -50,11 +50,11 @@ pub struct State {
     pub(crate) cost: Cost,
 }
 
-/// Where a run stands.
+/// The phase of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Phase {
     Blank,
-    /// `run.resumed_from_event` is there and `run.queued` must follow.
+    /// After `run.resumed_from_event`; `run.queued` must follow.
     Resuming,
     Queued,
     Running,
@@ -70,11 +70,11 @@ pub(crate) enum Phase {
 pub(crate) struct Ended {
     pub(crate) at_ms: u64,
     pub(crate) sequence: u64,
-    pub(crate) how: How,
+    pub(crate) how: FinalEvent,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum How {
+pub(crate) enum FinalEvent {
     Finished(Arc<run::Finished>),
     Failed(Arc<run::Failed>),
     Cancelled(Arc<run::Cancelled>),
@@ -83,17 +83,17 @@ pub(crate) enum How {
 /// The calls of the model so far.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turns {
-    /// The highest index begun.
+    /// The highest index started.
     pub(crate) highest: Option<u64>,
-    /// Whether that index may be begun again.
+    /// Whether that index may be started again.
     pub(crate) may_retry: bool,
     pub(crate) open: Option<Turn>,
-    pub(crate) begun: u64,
+    pub(crate) started: u64,
     pub(crate) completed: u64,
     /// Whether the model is to be called when nothing is open: at first, after calls, to try again, and
     /// after a person's message.
     pub(crate) wants_model: bool,
-    /// Blocks of the highest index that are closed, in order. They stay so when it is begun again.
+    /// Blocks of the highest index that are closed, in order. They stay closed when it is started again.
     pub(crate) closed_blocks: Vec<u64>,
     pub(crate) final_answer: bool,
 }
@@ -104,7 +104,7 @@ impl Default for Turns {
             highest: None,
             may_retry: false,
             open: None,
-            begun: 0,
+            started: 0,
             completed: 0,
             wants_model: true,
             closed_blocks: Vec::new(),
@@ -119,8 +119,8 @@ pub(crate) struct Turn {
     pub(crate) index: u64,
     pub(crate) proposed: u64,
     pub(crate) blocks: BTreeMap<u64, OpenBlock>,
-    /// What the provider has reported for it so far. A turn that fails has used this; one that completes says itself
-    /// what it has used.
+    /// What the provider has reported for the turn so far. A turn that fails has used this; a turn that completes reports
+    /// its own usage.
     pub(crate) used: Totals,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct OpenBlock {
     pub(crate) text: Growing,
 }
 
-/// Whom a text is for.
+/// Whether a block is text or thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     Text,
@@ -143,12 +143,12 @@ pub(crate) enum BlockKind {
 pub struct Call {
     /// Unknown while only an approval has named the call.
     pub tool_name: Option<Arc<str>>,
-    /// What the model asked for, when it was proposed.
+    /// The model's input, if the call was proposed.
     pub input: Option<Arc<Json>>,
     /// The turn that proposed it.
     pub turn_index: Option<u64>,
     pub stage: CallStage,
-    /// The event that first named it: the order in which calls came.
+    /// The event that first named it: the order of calls.
     pub(crate) since: u64,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) answer: Option<Answer>,
@@ -178,17 +178,17 @@ pub(crate) struct Shell {
     pub(crate) exited: bool,
 }
 
-/// What a person, or a timeout in their place, said of a call.
+/// The decision of a person, or of a timeout in their place, on a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) asked: Arc<approval::Requested>,
-    pub(crate) said: Said,
+    pub(crate) said: ApprovalOutcome,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum ApprovalOutcome {
     Granted,
-    /// `answer` is what the model is told of it, where somebody said that.
+    /// `answer` is the text for the model, if the decision came with one.
     Denied {
         comment: Option<Arc<str>>,
         answer: Option<Arc<str>>,
@@ -197,7 +197,7 @@ pub(crate) enum Said {
     Cancelled,
 }
 
-/// What a question or a handoff brought the call that asked.
+/// The result of a question or a handoff for its call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     Response(Arc<Json>),
@@ -207,12 +207,16 @@ pub(crate) enum Answer {
     NobodyCame,
 }
 
-/// What a prompt asks for.
+/// The kind of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PromptKind {
     Approval,
     Clarification,
     Handoff,
+}
+
+impl PromptKind {
+    pub const ALL: [PromptKind; 3] = [PromptKind::Approval, PromptKind::Clarification, PromptKind::Handoff];
 }
 
 /// Names a prompt. Each kind has its own identifiers.
@@ -222,25 +226,29 @@ pub struct PromptName {
     pub id: ForeignId,
 }
 
-/// Something asked of a person that has no outcome yet.
+/// An open prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
     pub asked_ms: u64,
+    /// Extensions included.
     pub deadline_ms: Option<u64>,
-    pub(crate) asked: Asked,
+    /// By how much the deadline was moved, and how often.
+    pub(crate) extended_seconds: u64,
+    pub(crate) extensions: u64,
+    pub(crate) asked: PromptRequest,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Asked {
+pub(crate) enum PromptRequest {
     Approval(Arc<approval::Requested>),
     Clarification(Arc<clarification::Requested>),
     Handoff(Arc<handoff::Requested>),
 }
 
-/// What the run has used, and where its budget stands.
+/// Usage of the run, and the state of its budget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Used before this run, in the runs it goes on from.
+    /// Used before this run, by the runs it continues.
     pub(crate) prior: Totals,
     /// Used by the completed turns of this run, and by failed ones as far as that was reported.
     pub(crate) turns: Totals,
@@ -293,8 +301,8 @@ impl State {
         }
     }
 
-    /// A run whose events before `first_sequence` were pruned, before the first that is left. Until the
-    /// marker behind its ending tells what it was, it is only known to go on.
+    /// A run whose events before `first_sequence` were pruned, before the first that is left. It counts as running
+    /// until the marker after its ending describes it.
     pub fn beginning_at(
         first_sequence: u64,
         run_id: RunId,
@@ -334,7 +342,7 @@ impl State {
         }
     }
 
-    /// Whether the events that said what the run is are gone and the marker has not told it yet.
+    /// Whether the events that describe the run are gone and no marker has described it yet.
     pub(crate) fn is_headless(&self) -> bool {
         self.first_sequence > 0 && self.queued.is_none()
     }
@@ -357,21 +365,21 @@ impl State {
         matches!(self.phase, Phase::Ended(_))
     }
 
-    /// How the run was begun; `None` before `run.queued`.
+    /// How the run was requested; `None` before `run.queued`.
     pub fn queued(&self) -> Option<&Arc<Queued>> {
         self.queued.as_ref()
     }
 
-    /// Who drives the run. A blank run counts as our own.
+    /// The driver of the run. A blank run counts as our own.
     pub fn driver(&self) -> Driver {
         self.queued.as_ref().map_or(Driver::Own, |queued| queued.driver)
     }
 
-    /// The request for permission of this name, while nobody has answered it.
+    /// The open request for permission with this id.
     pub fn approval(&self, id: &ForeignId) -> Option<&approval::Requested> {
         match &self.prompts.get(&PromptKind::Approval.named(id))?.asked {
-            Asked::Approval(asked) => Some(asked),
-            Asked::Clarification(_) | Asked::Handoff(_) => None,
+            PromptRequest::Approval(asked) => Some(asked),
+            PromptRequest::Clarification(_) | PromptRequest::Handoff(_) => None,
         }
     }
 
@@ -380,16 +388,16 @@ impl State {
         self.queued.as_ref().map_or(RunKind::AgentLoop, |queued| queued.kind)
     }
 
-    /// Where the run stands, in the words of lists. A blank run counts as queued.
+    /// The status of the run, in the words of lists. A blank run counts as queued.
     pub fn status(&self) -> Status {
         match &self.phase {
             Phase::Blank | Phase::Resuming | Phase::Queued => Status::Queued,
             Phase::Running => Status::Running,
             Phase::Waiting | Phase::Regrouping => Status::Waiting,
             Phase::Ended(ended) => match ended.how {
-                How::Finished(_) => Status::Finished,
-                How::Failed(_) => Status::Failed,
-                How::Cancelled(_) => Status::Cancelled,
+                FinalEvent::Finished(_) => Status::Finished,
+                FinalEvent::Failed(_) => Status::Failed,
+                FinalEvent::Cancelled(_) => Status::Cancelled,
             },
         }
     }
@@ -419,12 +427,12 @@ impl State {
         self.turns.open.as_ref().map(|turn| turn.index)
     }
 
-    /// The index of the turn that failed and may be begun again.
+    /// The index of the turn that failed and may be started again.
     pub fn retry_turn(&self) -> Option<u64> {
         self.turns.highest.filter(|_| self.turns.may_retry)
     }
 
-    /// What closes the texts that are being written, as cut off where they stand.
+    /// The events that close the open texts, cut off at their current length.
     pub fn cut_texts(&self) -> Vec<Payload> {
         let Some(turn) = &self.turns.open else { return Vec::new() };
         let cut = |(block_index, block): (&u64, &OpenBlock)| {
@@ -438,7 +446,7 @@ impl State {
         turn.blocks.iter().map(cut).collect()
     }
 
-    /// What was told of a text or thinking block that is open.
+    /// The text so far of an open text or thinking block.
     pub fn open_text(&self, turn_index: u64, block_index: u64) -> Option<String> {
         let turn = self.turns.open.as_ref().filter(|turn| turn.index == turn_index)?;
         turn.blocks.get(&block_index).map(|block| block.text.text())
@@ -449,8 +457,8 @@ impl State {
         self.turns.highest.map_or(0, |highest| highest.saturating_add(1))
     }
 
-    /// What was used so far, earlier runs included: for own runs prior, turns that are over and what was reported
-    /// for the open one, for others what they last said.
+    /// Usage so far, earlier runs included: for own runs the prior usage, ended turns and the usage reported
+    /// for the open one; for external runs the last total they reported.
     pub fn totals(&self) -> Totals {
         match self.driver() {
             Driver::Own => self.totals_of_closed_turns().plus(self.open_turn_used()),
@@ -463,7 +471,7 @@ impl State {
         self.cost.prior.plus(self.cost.turns)
     }
 
-    /// What was used before this run, in the runs it goes on from.
+    /// Usage before this run, by the runs it continues.
     pub fn totals_before(&self) -> Totals {
         self.cost.prior
     }
@@ -476,7 +484,7 @@ impl State {
     /// How many turns, calls and prompts may still follow before a limit of the run refuses one.
     pub fn room(&self) -> Room {
         Room {
-            turns: limits::TURNS_MAX.saturating_sub(self.turns.begun),
+            turns: limits::TURNS_MAX.saturating_sub(self.turns.started),
             calls: limits::CALLS_MAX.saturating_sub(self.calls_seen),
             prompts: limits::PROMPTS_MAX.saturating_sub(self.prompts_seen),
         }
@@ -499,7 +507,7 @@ impl State {
         self.waits_for()
     }
 
-    /// Whether a prompt stands that asks about this call, or for it.
+    /// Whether an open prompt asks about this call, or for it.
     pub fn is_asked_about(&self, tool_call_id: &str) -> bool {
         self.asks_for(tool_call_id)
     }
@@ -514,7 +522,7 @@ impl State {
         self.cost.warned.contains(&threshold_pct)
     }
 
-    /// Who has the run: the place of the last `run.started`, which a takeover changes.
+    /// The claim on the run: the sequence of the last `run.started`, which a takeover changes.
     pub fn claim(&self) -> Option<u64> {
         self.claim
     }
@@ -527,7 +535,7 @@ impl State {
         self.started_ms.is_some()
     }
 
-    /// Whether a call waits for a person to say something.
+    /// Whether a call waits for an answer of a person.
     pub(crate) fn asks_for(&self, tool_call_id: &str) -> bool {
         self.prompts.values().any(|prompt| prompt.tool_call_id().is_some_and(|id| **id == *tool_call_id))
     }
@@ -535,7 +543,7 @@ impl State {
     /// Whether an approval of this call is pending.
     pub(crate) fn approval_pending(&self, tool_call_id: &str) -> bool {
         self.prompts.values().any(
-            |prompt| matches!(&prompt.asked, Asked::Approval(asked) if *asked.tool_call_id == *tool_call_id),
+            |prompt| matches!(&prompt.asked, PromptRequest::Approval(asked) if *asked.tool_call_id == *tool_call_id),
         )
     }
 
@@ -553,7 +561,7 @@ impl State {
         prompts.chain(calls).collect()
     }
 
-    /// Open calls in the order in which they came.
+    /// Open calls in order.
     pub(crate) fn calls_in_order(&self) -> Vec<ForeignId> {
         let mut ids: Vec<&ForeignId> = self.calls.keys().collect();
         ids.sort_by_key(|id| self.calls[*id].since);
@@ -572,26 +580,29 @@ impl Call {
         matches!(self.stage, CallStage::Invoked(Invoked { executor: Executor::Server, .. }))
     }
 
-    /// Whether it asks a person something, and has not yet: questions are asked one at a time, behind permissions,
+    /// Whether the call asks a person something, and has not yet: questions are asked one at a time, after permissions,
     /// so that a run may wait for others while they are only proposed.
     pub fn is_yet_to_ask(&self) -> bool {
         self.stage == CallStage::Proposed
             && self.tool_name.as_deref().is_some_and(|name| crate::ASKING_TOOLS.contains(&name))
     }
 
-    /// Whether its prompt has an outcome on which nobody has acted yet.
+    /// Whether its prompt has an outcome that was not acted on yet.
     pub fn is_held(&self) -> bool {
         self.answer.is_some() || (self.verdict.is_some() && !matches!(self.stage, CallStage::Invoked(_)))
     }
 
-    /// Whether a command of it runs. What such a call asks is for the command, and does not settle it.
+    /// Whether a command of it is running. A prompt of such a call concerns the command, and does not settle it.
     pub(crate) fn runs_command(&self) -> bool {
         matches!(self.stage, CallStage::Invoked(Invoked { shell: Some(Shell { exited: false, .. }), .. }))
     }
 
     /// The request that was granted, when there was one.
     pub fn granted(&self) -> Option<&approval::Requested> {
-        self.verdict.as_ref().filter(|verdict| verdict.said == Said::Granted).map(|verdict| &*verdict.asked)
+        self.verdict
+            .as_ref()
+            .filter(|verdict| verdict.said == ApprovalOutcome::Granted)
+            .map(|verdict| &*verdict.asked)
     }
 
     /// The tool's name for sentences and for events that must carry one.
@@ -601,20 +612,29 @@ impl Call {
 }
 
 impl Prompt {
+    pub(crate) fn asked(asked_ms: u64, deadline_ms: Option<u64>, asked: PromptRequest) -> Self {
+        Prompt { asked_ms, deadline_ms, extended_seconds: 0, extensions: 0, asked }
+    }
+
+    /// How often its deadline was moved.
+    pub fn extensions(&self) -> u64 {
+        self.extensions
+    }
+
     pub fn kind(&self) -> PromptKind {
         match self.asked {
-            Asked::Approval(_) => PromptKind::Approval,
-            Asked::Clarification(_) => PromptKind::Clarification,
-            Asked::Handoff(_) => PromptKind::Handoff,
+            PromptRequest::Approval(_) => PromptKind::Approval,
+            PromptRequest::Clarification(_) => PromptKind::Clarification,
+            PromptRequest::Handoff(_) => PromptKind::Handoff,
         }
     }
 
     /// The call that waits for the outcome.
     pub fn tool_call_id(&self) -> Option<&ForeignId> {
         match &self.asked {
-            Asked::Approval(asked) => Some(&asked.tool_call_id),
-            Asked::Clarification(asked) => asked.tool_call_id.as_ref(),
-            Asked::Handoff(asked) => asked.tool_call_id.as_ref(),
+            PromptRequest::Approval(asked) => Some(&asked.tool_call_id),
+            PromptRequest::Clarification(asked) => asked.tool_call_id.as_ref(),
+            PromptRequest::Handoff(asked) => asked.tool_call_id.as_ref(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What readers are shown: pure folds, never a source of truth.
+//! Views for readers: pure folds, never a source of truth.
 
 mod history;
 mod message;

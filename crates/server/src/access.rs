@@ -22,7 +22,7 @@ pub use self::book::Book;
 pub(crate) use self::keys::Keys;
 use self::secret::Secret;
 pub(crate) use self::tickets::{TicketCaller, Tickets, without_ticket};
-pub(crate) use self::token::{created, new_token, told};
+pub(crate) use self::token::{created, new_token, public_token};
 use crate::config::Aap;
 pub use crate::config::Access;
 use crate::tenant_folder::TENANT_DEFAULT;
@@ -40,7 +40,7 @@ pub(crate) struct Gate {
     pub(crate) tickets: Arc<Tickets>,
 }
 
-/// The token of a request; in its extensions beside [`Visitor`].
+/// The token of a request; in its extensions next to [`Visitor`].
 #[derive(Clone)]
 pub(crate) struct Admitted {
     pub(crate) tenant: Arc<str>,
@@ -49,26 +49,29 @@ pub(crate) struct Admitted {
 }
 
 /// What a request has in `Authorization`.
-enum Shown<'a> {
+enum Credentials<'a> {
     Nothing,
     /// `Bearer` without a token.
     Bare,
     Token(&'a str),
 }
 
-impl Shown<'_> {
-    fn by(headers: &HeaderMap) -> Result<Shown<'_>, Refusal> {
+impl Credentials<'_> {
+    fn by(headers: &HeaderMap) -> Result<Credentials<'_>, Refusal> {
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
-        let Some(value) = shown.next() else { return Ok(Shown::Nothing) };
+        let Some(value) = shown.next() else { return Ok(Credentials::Nothing) };
         if shown.next().is_some() {
-            return Err(Refusal::new(Code::TokenInvalid, "the Authorization header comes twice"));
+            return Err(Refusal::new(
+                Code::TokenInvalid,
+                "the Authorization header is repeated; send it once",
+            ));
         }
         let text = value.to_str().map_err(|_| wrong())?.trim();
         let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
         match (scheme.eq_ignore_ascii_case("bearer"), token.trim()) {
             (false, _) => Err(wrong()),
-            (true, "") => Ok(Shown::Bare),
-            (true, token) => Ok(Shown::Token(token)),
+            (true, "") => Ok(Credentials::Bare),
+            (true, token) => Ok(Credentials::Token(token)),
         }
     }
 }
@@ -77,7 +80,7 @@ fn wrong() -> Refusal {
     Refusal::new(Code::TokenInvalid, "Authorization is not Bearer and a token")
 }
 
-/// What of the face for applications may be for everybody.
+/// The routes of the face for applications that may be public.
 fn is_meta(method: &Method, below: &str) -> bool {
     matches!(*method, Method::GET | Method::HEAD) && below.trim_end_matches('/') == "/meta"
 }
@@ -109,15 +112,15 @@ impl Gate {
         headers: &HeaderMap,
         peer: Option<IpAddr>,
     ) -> Result<(Visitor, Admitted), Refusal> {
-        match Shown::by(headers)? {
-            Shown::Token(token) => {
+        match Credentials::by(headers)? {
+            Credentials::Token(token) => {
                 let key = self.keys.of(token)?;
                 key.may_ask_now(self.access.requests_per_second)?;
                 return self.visit(key, None);
             }
-            // Programs whose key was left empty send this.
-            Shown::Bare if !self.lets_anybody_in() => return Err(wrong()),
-            Shown::Bare | Shown::Nothing => {}
+            // Sent by programs with an empty key.
+            Credentials::Bare if !self.lets_anybody_in() => return Err(wrong()),
+            Credentials::Bare | Credentials::Nothing => {}
         }
         // A ticket makes no ticket: it is for reading.
         if let Some(ticket) = tickets::in_query(uri).filter(|_| method == Method::GET) {
@@ -135,7 +138,10 @@ impl Gate {
         if self.lets_anybody_in() {
             return Ok(self.operator(None));
         }
-        Err(Refusal::new(Code::TokenMissing, "nothing says who asks; send authorization: Bearer and a token"))
+        Err(Refusal::new(
+            Code::TokenMissing,
+            "the request has no token; send authorization: Bearer and a token",
+        ))
     }
 
     /// The client of a request of an application. Applications send a key to every server, so where none is required, a
@@ -152,11 +158,13 @@ impl Gate {
             Err(refusal) => refusal,
             found => return found,
         };
-        let shown = Shown::by(headers);
+        let shown = Credentials::by(headers);
         match shown {
-            Ok(Shown::Token(token)) if Secret::parse(token).is_some() => Err(refusal),
+            Ok(Credentials::Token(token)) if Secret::parse(token).is_some() => Err(refusal),
             _ if self.lets_anybody_in() && refusal.code == Code::TokenInvalid => Ok(self.operator(None)),
-            Ok(Shown::Nothing | Shown::Bare) if self.aap.public_meta && is_meta(method, below) => {
+            Ok(Credentials::Nothing | Credentials::Bare)
+                if self.aap.public_meta && is_meta(method, below) =>
+            {
                 Ok(self.operator(Some(Scope::Read)))
             }
             _ => Err(refusal),
@@ -166,7 +174,7 @@ impl Gate {
     fn visit(&self, key: Arc<keys::Key>, only: Option<Scope>) -> Result<(Visitor, Admitted), Refusal> {
         let tenant: Arc<str> = key.row.tenant.as_str().into();
         let Some(engine) = self.tenants.engine(&tenant) else {
-            return Err(Refusal::new(Code::TokenInvalid, "the token's tenant is not there"));
+            return Err(Refusal::new(Code::TokenInvalid, "the token's tenant does not exist"));
         };
         let caller = key.caller();
         let caller = match only {

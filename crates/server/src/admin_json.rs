@@ -17,7 +17,7 @@ pub(crate) async fn read<T: DeserializeOwned>(headers: &HeaderMap, body: Body) -
     parse(headers, &bytes(body).await?)
 }
 
-/// The same, where an empty body stands for the default.
+/// The same, with the default for an empty body.
 pub(crate) async fn read_or_default<T: DeserializeOwned + Default>(
     headers: &HeaderMap,
     body: Body,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
-use recount_agent::tools::Tools;
+use recount_agent::tools::{COMMAND_TOOLS, Tools};
 use recount_agent::{Agent, CommandFacts, Settings, SystemFacts, WorkspaceFacts, Workspaces};
 use recount_api::admin::Check;
 use recount_engine::{Engine, Error, Profiles};
@@ -17,7 +17,7 @@ use recount_world::{Kind, World};
 
 use crate::{Config, StartError, limits};
 
-/// The folder that copies of workspaces stand in, within the data folder.
+/// The folder for copies of workspaces, within the data folder.
 const FOLDER: &str = "workspaces";
 
 /// What agents of all tenants share.
@@ -40,7 +40,7 @@ pub(crate) struct AgentPool {
     profiles: Arc<Profiles>,
 }
 
-/// Providers as they are configured. Their keys are secrets, so they are needed before anything is said.
+/// The configured providers. Their keys are secrets, so they are needed before anything is logged.
 pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, StartError> {
     let environment = |name: &str| std::env::var(name).ok();
     let built = Registry::build(&config.runs.models, &environment, &config.runs.folder, &world.clock);
@@ -51,8 +51,7 @@ pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, Start
 /// works.
 pub fn default_system_prompt(config: &Config) -> String {
     let standard = Tools::standard();
-    let commands = ["git_diff", "git_exec", "git_status", "shell_exec"];
-    let mut names: Vec<&str> = standard.names().chain(commands).collect();
+    let mut names: Vec<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).collect();
     names.sort_unstable();
     let sandboxed = config.runs.sandbox.mode != recount_agent::sandbox::Mode::Off;
     recount_agent::default_system(&SystemFacts {
@@ -63,7 +62,7 @@ pub fn default_system_prompt(config: &Config) -> String {
 }
 
 impl AgentPool {
-    /// Reads the policy, and finds out what sandbox there is. The data folder is there by now.
+    /// Reads the policy, and finds a working sandbox. The data folder exists by now.
     pub(crate) async fn gather(config: &Config, registry: Registry) -> Result<Arc<AgentPool>, StartError> {
         let runs = &config.runs;
         let data = config.data.canonicalize().map_err(|why| {
@@ -98,7 +97,7 @@ impl AgentPool {
         }))
     }
 
-    /// Who there is to work with.
+    /// The configured agents.
     pub(crate) fn profiles(&self) -> &Arc<Profiles> {
         &self.profiles
     }
@@ -114,7 +113,7 @@ impl AgentPool {
         Ok(())
     }
 
-    /// Attaches an agent that executes no runs: for programs that only ask about workspaces.
+    /// Attaches an agent that executes no runs: for programs that only manage workspaces.
     pub(crate) fn attach_idle(&self, tenant: &str, engine: &Engine) -> Result<(), Error> {
         engine.work().attach_idle_performer(Arc::new(self.agent(tenant, engine)))
     }
@@ -144,7 +143,7 @@ impl AgentPool {
         let held = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off);
         let reaches_us = self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.reaches_loopback(true));
         (held && reaches_us && self.lets_anybody_in).then(|| {
-            "a command with the network reaches this server, which asks nobody for a token, and could answer for a \
+            "a command with network access reaches this server, which requires no token, and could answer for a \
              person; make a token with recount token add, and start with --require-token"
                 .to_owned()
         })
@@ -155,7 +154,7 @@ impl AgentPool {
         match &self.sandbox {
             Err(why) => why.clone(),
             Ok(sandbox) if lets_anybody_in && sandbox.reaches_loopback(false) => format!(
-                "commands of runs: {}; they reach this server, which asks nobody for a token, and could answer for you",
+                "commands of runs: {}; they reach this server, which requires no token, and could answer for you",
                 sandbox.detail()
             ),
             Ok(sandbox) => format!("commands of runs: {}", sandbox.detail()),
@@ -173,10 +172,10 @@ impl AgentPool {
             Ok(sandbox) if !sandbox.gaps().is_empty() => Check::note(
                 "sandbox",
                 format!("{}: {}", sandbox.label(false), sandbox.detail()),
-                "install bubblewrap, which keeps this in; sandbox.strict = true runs no command where it is not",
+                "install bubblewrap, which prevents this; with sandbox.strict = true no command runs without it",
             ),
             Ok(sandbox) => Check::fine("sandbox", format!("{}: {}", sandbox.label(false), sandbox.detail())),
-            Err(why) => Check::note("sandbox", why, "runs work without commands until a sandbox does"),
+            Err(why) => Check::note("sandbox", why, "runs execute no commands until a sandbox works"),
         });
         let providers: Vec<&str> = self.registry.models.by_name.keys().map(String::as_str).collect();
         checks.push(match providers.as_slice() {
@@ -229,7 +228,7 @@ fn read_policy(path: &Path, tools: &Tools) -> Result<Policy, StartError> {
     Ok(policy)
 }
 
-/// Paths are compared as they really are. One that is not there yet counts as it is written.
+/// Paths are compared with links resolved. A missing one is compared as written.
 fn as_it_is(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|why| {
         tracing::warn!(path = %path.display(), %why, "a folder of workspaces.allow cannot be opened");
@@ -251,7 +250,7 @@ fn size_of(folder: &Path) -> String {
             match entry.metadata() {
                 Ok(about) if about.is_dir() => waiting.push(entry.path()),
                 Ok(about) => bytes += about.len(),
-                // It went while we looked.
+                // It was removed meanwhile.
                 Err(_) => {}
             }
         }

@@ -9,13 +9,13 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use recount_engine::Redactor;
-use recount_face_aap::Places;
+use recount_face_aap::FaceState;
 use recount_face_aep::Refusal;
 use recount_transport::RequestId;
 
 use crate::config::Aap;
 
-/// The face's routes, for who counts requests.
+/// The face's routes, for the counters of requests.
 pub(crate) const PATHS: [&str; 9] = [
     "/meta",
     "/sessions",
@@ -29,12 +29,12 @@ pub(crate) const PATHS: [&str; 9] = [
 ];
 
 /// The face under each of its paths; what it bounds, it bounds for all of them together.
-pub(crate) fn mount(router: Router, aap: &Aap, places: Places) -> Router {
+pub(crate) fn mount(router: Router, aap: &Aap, places: FaceState) -> Router {
     let face = recount_face_aap::router(places);
     aap.base_paths.iter().fold(router, |router, base| router.nest(base, face.clone()))
 }
 
-/// Words what is refused before the face is reached, where an application asked.
+/// Rewrites refusals from before the face in the form of this protocol.
 pub(crate) async fn word(
     State((aap, redactor)): State<(Arc<Aap>, Arc<Redactor>)>,
     request: Request,
@@ -49,7 +49,7 @@ pub(crate) async fn word(
     let id = id.as_ref().map(|RequestId(id)| &**id);
     let detail = redactor.quotes(&refusal.detail);
     let mut worded = recount_face_aap::refusal_response(refusal.code, &detail, refusal.retry_after, id);
-    // What was said about it on its way out stays.
+    // Headers that were added to the refusal stay.
     worded.headers_mut().extend(std::mem::take(response.headers_mut()));
     worded
 }

@@ -24,21 +24,21 @@ use crate::home::Home;
 use crate::tenant_folder::folder_within;
 use crate::{StartError, limits};
 
-/// The name of the folder of its store, beside those of tenants. No tenant may have it.
+/// The folder of its store, next to those of tenants. No tenant may have this name.
 pub(crate) const TENANT: &str = "recount-audit";
 
 /// Where the trail is read, before the paths of the native face.
 pub(crate) const PREFIX: &str = "/audit";
 
-/// Who wrote the events.
+/// The producer of the events.
 const PRODUCER: &str = "recount";
 
-/// Who ends a run that a server which died has left open.
+/// The producer that ends a run which a killed server left open.
 const SUCCESSOR: &str = "recount-next-start";
 
 /// What may be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum AuditKind {
     ServerStarted,
     ServerStopped,
     TokenCreated,
@@ -46,17 +46,20 @@ pub(crate) enum What {
     AccessRefused,
     /// A request that took something away, or changed how long something is kept.
     Removed,
+    /// A listener tried to answer a prompt, to extend one, or to cancel a run.
+    ReplyReceived,
 }
 
-impl What {
+impl AuditKind {
     fn event_type(self) -> &'static str {
         match self {
-            What::ServerStarted => "ext.recount.server_started",
-            What::ServerStopped => "ext.recount.server_stopped",
-            What::TokenCreated => "ext.recount.token_created",
-            What::TokenRevoked => "ext.recount.token_revoked",
-            What::AccessRefused => "ext.recount.access_refused",
-            What::Removed => "ext.recount.removed",
+            AuditKind::ServerStarted => "ext.recount.server_started",
+            AuditKind::ServerStopped => "ext.recount.server_stopped",
+            AuditKind::TokenCreated => "ext.recount.token_created",
+            AuditKind::TokenRevoked => "ext.recount.token_revoked",
+            AuditKind::AccessRefused => "ext.recount.access_refused",
+            AuditKind::Removed => "ext.recount.removed",
+            AuditKind::ReplyReceived => "ext.recount.reply_received",
         }
     }
 }
@@ -90,7 +93,7 @@ impl Audit {
             .await
             .map_err(|why| failed(&why))?;
         let audit = Audit::begin(engine).await.map_err(|why| failed(&why))?;
-        audit.append(What::ServerStarted, &facts).await.map_err(|why| failed(&why))?;
+        audit.append(AuditKind::ServerStarted, &facts).await.map_err(|why| failed(&why))?;
         audit.keep_counting_refusals();
         Ok(audit)
     }
@@ -117,7 +120,7 @@ impl Audit {
     }
 
     /// Records what happened; returns when it is durable, or when it is known that it will not be.
-    pub(crate) async fn record(&self, what: What, facts: Value) {
+    pub(crate) async fn record(&self, what: AuditKind, facts: Value) {
         tracing::info!(target: "audit", event = what.event_type(), %facts);
         if let Err(error) = self.append(what, &facts).await {
             self.0.lost.fetch_add(1, Ordering::Relaxed);
@@ -138,14 +141,14 @@ impl Audit {
     /// Records the end of this start.
     pub(crate) async fn end(&self) {
         self.record_refusals().await;
-        self.record(What::ServerStopped, json!({})).await;
+        self.record(AuditKind::ServerStopped, json!({})).await;
         let ending = [("run.finished", json!({"final_status": "completed"}))];
         if let Err(error) = self.append_all(&ending).await {
             tracing::error!(%error, "the run of the audit trail stays open until the next start");
         }
     }
 
-    async fn append(&self, what: What, facts: &Value) -> Result<(), Error> {
+    async fn append(&self, what: AuditKind, facts: &Value) -> Result<(), Error> {
         self.append_all(&[(what.event_type(), facts.clone())]).await
     }
 
@@ -176,7 +179,7 @@ impl Audit {
 
     async fn record_refusals(&self) {
         for facts in self.0.refusals.take() {
-            self.record(What::AccessRefused, facts).await;
+            self.record(AuditKind::AccessRefused, facts).await;
         }
     }
 }
@@ -190,13 +193,12 @@ pub(crate) fn folder(data: &Path) -> std::path::PathBuf {
 async fn end_what_was_left(engine: &Engine) -> Result<(), Error> {
     let active = ListQuery { after: None, limit: limits::AUDIT_RUNS_LEFT_MAX, status: None };
     for row in engine.catalogue().list_runs(&active).await?.items {
-        let Ok(run) = row.id.parse() else { continue };
         if row.ended_at.is_some() {
             continue;
         }
         let message = "the server ended without a shutdown: it was killed, or the machine stopped";
         let failed = json!({"code": "server_died", "message": message, "retriable": false});
-        ingest(engine, run, SUCCESSOR, 0, &[("run.failed", failed)]).await?;
+        ingest(engine, row.id, SUCCESSOR, 0, &[("run.failed", failed)]).await?;
     }
     Ok(())
 }
@@ -216,7 +218,7 @@ async fn ingest(
 }
 
 /// Records one thing in the trail of a data folder that no server holds, as a run of its own.
-pub(crate) async fn record_offline(data: &Path, what: What, facts: Value) -> Result<(), StartError> {
+pub(crate) async fn record_offline(data: &Path, what: AuditKind, facts: Value) -> Result<(), StartError> {
     let failed =
         |why: &dyn std::fmt::Display| StartError::failed(format!("the audit trail cannot be used: {why}"));
     let options = recount_log_sqlite::SqliteOptions::new(folder(data));

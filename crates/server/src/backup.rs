@@ -1,6 +1,6 @@
 //! Backups of the whole store: `POST /admin/backups` while a server runs, [`offline`] while none does.
 //!
-//! A server writes only below `backups` in its own data folder; whoever takes the copy elsewhere decides where. A copy
+//! A server writes only below `backups` in its own data folder; the operator moves the copy elsewhere. A copy
 //! gets its name when it is whole and synced (`unfinished.rs`), and each store in it has a marker.
 
 mod unfinished;
@@ -27,7 +27,7 @@ use crate::{StartError, limits};
 pub(crate) use self::unfinished::{clear, discard, is_unfinished, leftovers};
 pub use self::unfinished::{finish, unfinished};
 
-/// The folder that backups stand in.
+/// The folder of backups.
 const FOLDER: &str = "backups";
 
 #[derive(Clone)]
@@ -79,7 +79,7 @@ pub(crate) async fn make(
     if path.symlink_metadata().is_ok() {
         return Err(Refusal::new(
             Code::IdTaken,
-            format!("there is a backup {name:?} already; choose another name"),
+            format!("a backup {name:?} exists already; choose another name"),
         ));
     }
     // Of a copy that failed and could not be removed.
@@ -104,8 +104,8 @@ fn is_plain(name: &str) -> bool {
     fits && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// Copies a data folder that no server holds to a folder that is not there yet. The original stays as it is, also
-/// when it is of an older release. A damaged one is not copied.
+/// Copies a data folder that no server holds to a new folder. The original stays as it is, even
+/// if it is of an older release. A damaged one is not copied.
 pub fn offline(data: &Path, to: &Path) -> Result<(), StartError> {
     let unfinished = unfinished(to);
     if unfinished.symlink_metadata().is_ok() {

@@ -9,6 +9,7 @@ mod access;
 mod agents;
 mod file;
 mod options;
+mod rooms;
 mod runs;
 mod table;
 
@@ -25,9 +26,10 @@ pub use self::access::Access;
 pub use self::agents::Agents;
 pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
+pub(crate) use self::rooms::{RoomAccess, Rooms};
 use self::runs::Folders;
 pub use self::runs::Runs;
-use self::table::{Place, Values};
+use self::table::{DefaultContext, Values};
 use crate::redaction::Redaction;
 use crate::settings::{Lookup, Setting};
 use crate::{Home, StartError};
@@ -44,16 +46,16 @@ pub struct Config {
     pub accept_loss_after: Vec<u64>,
     /// How many events may be unsealed. Not for operators: for tests that want much sealing.
     pub hot_events_max: Option<u64>,
-    /// What is pruned by itself, and how often it is looked for.
+    /// Automatic pruning, and its interval.
     pub retention: Policy,
     pub sweep_every: Duration,
-    /// Who may come in.
+    /// Tokens, origins and rates.
     pub access: Access,
     /// What is masked before it is stored.
     pub redaction: Redaction,
     /// How our own runs are done.
     pub runs: Runs,
-    /// Who there is to work with.
+    /// The configured agents.
     pub agents: Agents,
     /// The face for applications.
     pub aap: Aap,
@@ -61,7 +63,7 @@ pub struct Config {
     pub aaep: Aaep,
     pub log: tracing::level_filters::LevelFilter,
     pub log_format: LogFormat,
-    /// The same once more, as it was said and where.
+    /// The settings as given, each with its source.
     pub settings: Vec<Setting>,
 }
 
@@ -76,7 +78,7 @@ impl Config {
         let home = environment("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         let beside = path.parent().map(Path::to_owned).unwrap_or_default();
         let mut look = Lookup::new(environment, path, file.values);
-        let place = Place { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
+        let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
         let values = Values::read(&mut look, &options, &place)?;
         let folders = Folders { home, beside: &beside };
         let runs = runs::settle(&mut look, &values, file.sandbox_environment, file.models, &folders)?;
@@ -111,7 +113,14 @@ impl Config {
             runs,
             agents,
             aap: aap::settle(&values.base_paths, values.public_meta)?,
-            aaep: Aaep { subscriptions_max: usize::try_from(values.subscriptions_max).unwrap_or(usize::MAX) },
+            aaep: Aaep {
+                subscriptions_max: usize::try_from(values.subscriptions_max).unwrap_or(usize::MAX),
+                rooms: Rooms {
+                    access: values.rooms,
+                    agent: options.conformance_agent,
+                    announces_sessions: options.suite_compat,
+                },
+            },
             log: values.log,
             log_format: values.log_format,
             settings: look.settings(),

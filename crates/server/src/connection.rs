@@ -43,7 +43,7 @@ pub(crate) struct ServerContext {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// A stream that was asked for, and the head of its response.
+/// A requested stream, and the head of its response.
 struct Stream {
     head: Bytes,
     pieces: Pieces,
@@ -61,7 +61,7 @@ pub(crate) async fn serve(
     }
     let mut socket = StallGuard::new(stream, recount_transport::limits::WRITE_STALL);
     loop {
-        // Boxed, so that it takes no room while a stream is told.
+        // Boxed, so that it takes no memory while a stream is sent.
         let spoken = Box::pin(speak_http(socket, peer, &house, &mut shutdown)).await;
         let Some((free, asked)) = spoken else { return };
         socket = free;
@@ -95,7 +95,7 @@ async fn until_drained<T>(work: impl Future<Output = T>, shutdown: &mut Shutdown
     tokio::time::timeout(limits::DRAIN_WAIT, work).await.ok()
 }
 
-/// Answers requests until one asks for a stream; `None` when the connection is over.
+/// Serves requests until one is for a stream; `None` when the connection is over.
 async fn speak_http(
     socket: Socket,
     peer: SocketAddr,
@@ -103,7 +103,7 @@ async fn speak_http(
     shutdown: &mut Shutdown,
 ) -> Option<(Socket, Stream)> {
     let waiting = socket.waiting();
-    let asked = Asked::default();
+    let asked = RequestedStream::default();
     let (socket, dropped) = upgradable(socket);
     let answering = Answering { house: house.clone(), peer, asked: asked.clone() };
     let mut connection = http1::Builder::new()
@@ -135,7 +135,7 @@ async fn speak_http(
     };
     match spoken {
         Ok(stream) => {
-            // The library has answered everything that was asked before, and has nothing left to write.
+            // The library has answered all earlier requests, and has nothing left to write.
             let parts = connection.into_parts()?;
             let mut socket = parts.io.into_inner().into_inner();
             socket.give_back(&parts.read_buf);
@@ -170,11 +170,11 @@ fn is_stall(error: &hyper::Error) -> bool {
     false
 }
 
-/// Where a stream that was asked for waits to be told.
+/// Holds a requested stream until the connection takes it.
 #[derive(Clone, Default)]
-struct Asked(Arc<Mutex<Option<Stream>>>);
+struct RequestedStream(Arc<Mutex<Option<Stream>>>);
 
-impl Asked {
+impl RequestedStream {
     fn put(&self, stream: Stream) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(stream);
     }
@@ -184,12 +184,12 @@ impl Asked {
     }
 }
 
-/// Answers requests. One that asks for a stream is never answered here: the stream is put where it is
-/// looked for, and the library is let go of.
+/// Serves requests. A request for a stream is never answered here: the stream is put into the shared slot,
+/// and the connection leaves the library.
 struct Answering {
     house: Arc<ServerContext>,
     peer: SocketAddr,
-    asked: Asked,
+    asked: RequestedStream,
 }
 
 impl Service<Request<Incoming>> for Answering {
@@ -216,7 +216,7 @@ impl Service<Request<Incoming>> for Answering {
     }
 }
 
-/// Whether what comes after the head of the response is ours to frame, and the next request begins where
+/// Whether the bytes after the head of the response are ours to frame, and the next request begins where
 /// this one ends.
 fn may_be_told(request: &Request<Incoming>) -> bool {
     let stays = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"keep-alive");

@@ -81,7 +81,7 @@ fn limits_of(places_max: usize) -> ShareLimits {
     ShareLimits::of_all(places_max, kept, each)
 }
 
-/// Whoever has an IPv6 address has a whole network of them.
+/// The holder of an IPv6 address has a whole network of them.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_one_place_somebody_has_it() {
+    fn a_single_place_can_be_taken() {
         assert_eq!(fill(&ConnectionLimits::new(1), "192.0.2.1").len(), 1);
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn explain() -> Response {
     web::file("text/html; charset=utf-8", PAGE.as_bytes())
 }
 
-/// What can be described by itself.
+/// What can be described on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     pub name: &'static str,
@@ -44,7 +44,7 @@ pub fn schemas() -> Vec<Schema> {
     ours.into_iter().chain(types).collect()
 }
 
-/// The description of this name, as it stands in `docs/`.
+/// The schema of this name, as in `docs/`.
 pub fn schema(name: &str) -> Option<String> {
     match name {
         ENVELOPE => Some(schema::print(&schema::envelope())),

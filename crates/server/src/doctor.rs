@@ -25,7 +25,7 @@ use crate::metrics::Sources;
 use crate::tenant_folder::TENANT_DEFAULT;
 use crate::{Files, limits};
 
-/// What a running server looks at.
+/// The state that the checks of a running server use.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) sources: Sources,
@@ -42,7 +42,7 @@ pub(crate) async fn look(
         Some("full=true") => true,
         Some(other) => {
             let shown: String = other.chars().take(80).collect();
-            let detail = format!("the query is {shown:?}; there is full=true and nothing else");
+            let detail = format!("the query is {shown:?}; only full=true is allowed");
             return Err(Refusal::new(Code::ParameterInvalid, detail));
         }
     };
@@ -118,7 +118,7 @@ async fn integrity(checks: &mut Vec<Check>, engine: &Engine, full: bool) {
         if scrubbed.findings.is_empty() {
             let (rounds, events) = (scrubbed.rounds, scrubbed.events);
             let value = format!(
-                "no damage is known; the scrub has read everything {rounds} times, {events} events, since the server began"
+                "no damage is known; the scrub has read everything {rounds} times, {events} events, since the server started"
             );
             checks.push(Check::fine(NAME, value));
         }
@@ -159,19 +159,19 @@ fn sizes(checks: &mut Vec<Check>, stats: &EngineStats) {
     ));
 }
 
-/// What has gone wrong since the server began.
+/// What has gone wrong since the server started.
 fn trouble(checks: &mut Vec<Check>, stats: &EngineStats) {
     const NAME: &str = "commits";
     let failed = stats.store.commits_failed;
     checks.push(match failed {
-        0 => Check::fine(NAME, "none failed since the server began"),
+        0 => Check::fine(NAME, "none failed since the server started"),
         _ => Check::note(
             NAME,
             format!(
-                "{failed} failed since the server began, {} appends for want of space",
+                "{failed} failed since the server started, {} appends for lack of space",
                 stats.appends_full
             ),
-            "nothing acknowledged is lost; the server's log says why they failed",
+            "nothing acknowledged is lost; the server's log has the cause",
         ),
     });
 }
@@ -220,7 +220,7 @@ fn durability(checks: &mut Vec<Check>, durability: Durability) {
     });
 }
 
-/// The store's writer asks for it when it starts and goes on without.
+/// The store's writer requests a priority at start, and continues without it if refused.
 fn priority(checks: &mut Vec<Check>) {
     const NAME: &str = "priority";
     let niceness = recount_log_sqlite::limits::WRITER_NICENESS;

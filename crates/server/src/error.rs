@@ -19,7 +19,7 @@ impl StartError {
         StartError { message: message.into(), exit_code: 1 }
     }
 
-    /// What was asked for is not done, because the store is not as it should be.
+    /// The operation was refused because the store is damaged.
     pub(crate) fn damaged(message: impl Into<String>) -> Self {
         StartError { message: message.into(), exit_code: 3 }
     }
@@ -30,7 +30,7 @@ impl StartError {
         StartError { message: String::new(), exit_code: self.exit_code }
     }
 
-    /// 2 when something was asked for that cannot be, 3 when a store is not as it should be, 1 when the world failed.
+    /// 2 for an invalid request, 3 for a damaged store, 1 for a failure outside.
     pub fn exit_code(&self) -> u8 {
         self.exit_code
     }

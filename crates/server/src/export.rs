@@ -26,12 +26,12 @@ impl Sum {
         Sum { run_id: run_id.to_owned(), events: 0, head: ChainValue::start(run_id) }
     }
 
-    /// Of a run whose events before `first` were pruned, and added up to `start`. `None` when that is no head.
+    /// Of a run whose events before `first` were pruned, with the chain value `start`. `None` if that is not a chain value.
     pub fn beginning_at(run_id: &str, first: u64, start: &str) -> Option<Self> {
         Some(Sum { run_id: run_id.to_owned(), events: first, head: ChainValue::parse(start)? })
     }
 
-    /// Takes the next event. An error says why it cannot stand on a line.
+    /// Adds the next event. An error says why it cannot be a line of an export.
     pub fn event(&mut self, bytes: &[u8]) -> Result<(), String> {
         if bytes.contains(&b'\n') {
             return Err(format!("event {} of {} has a line break in it", self.events, self.run_id));
@@ -46,7 +46,7 @@ impl Sum {
         self.head.to_string()
     }
 
-    /// Compares with what was noted before. An error says what is wrong.
+    /// Compares with the noted digest. An error says what is wrong.
     pub fn finish(self, events: u64, head: &str) -> Result<(), String> {
         let Sum { run_id, events: found, head: sum } = self;
         if found != events {
@@ -105,7 +105,7 @@ impl Folder {
         }
     }
 
-    /// The same, where a folder that is not there is made. A damaged one is refused.
+    /// The same, but a missing folder is created. A damaged one is refused.
     pub fn open_or_make(data: &Path) -> Result<Self, StartError> {
         Ok(Folder { source: ExportSource::Store(open_store(&config(data)?)?) })
     }
@@ -138,7 +138,7 @@ impl Folder {
         (!words.is_empty()).then(|| format!("the store is damaged: {}", words.join(", ")))
     }
 
-    /// The ids of all runs, oldest first, and how many were erased. A run whose end cannot be read is among them.
+    /// The ids of all runs, oldest first, and how many were erased. Includes runs with an unreadable end.
     pub async fn runs(&self) -> Result<(Vec<String>, u64), StartError> {
         let store = match &self.source {
             ExportSource::Store(store) => store,
@@ -163,7 +163,7 @@ impl Folder {
         }
     }
 
-    /// Where a run begins and ends and what it adds up to, when there is such a run.
+    /// The beginning, end and chain value of a run, if it exists.
     pub async fn tail(&self, run: &str) -> Result<Option<Tail>, StartError> {
         match &self.source {
             ExportSource::Store(store) => store.tail(&run.into()).await.map_err(failed),

@@ -75,7 +75,7 @@ const EXPOSED: &str = "aap-turn-id, etag, idempotency-replayed, location, retry-
 const SENDABLE: &str = "accept, authorization, content-type, idempotency-key, if-match, if-none-match, \
                         last-event-id, traceparent, x-request-id";
 
-/// The page that a request comes from.
+/// The origin of a request.
 enum PageAccess {
     /// No page, or one of ours.
     Own,
@@ -88,7 +88,7 @@ fn is_preflight(request: &Request) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Asked by pages of the open net before they ask a machine in a private one.
+/// Sent by public pages before they use a machine in a private network.
 const PRIVATE_ASKED: &str = "access-control-request-private-network";
 const PRIVATE_ALLOWED: &str = "access-control-allow-private-network";
 
@@ -148,9 +148,9 @@ impl Rules<'_> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let origin = origins.next();
         if origins.next().is_some() {
-            return Err(Refusal::new(Code::OriginRefused, "the Origin header comes twice; send it once"));
+            return Err(Refusal::new(Code::OriginRefused, "the Origin header is repeated; send it once"));
         }
-        // A token, where one must be shown, tells friends from others whatever name they call us by.
+        // If a token is required, any host name may be used.
         if self.anybody && !names_us(host, self.bound) {
             let (shown, bound) = (host.chars().take(80).collect::<String>(), self.bound);
             return Err(Refusal::new(Code::HostRefused, format!("Host is {shown:?}; use {bound}")));
@@ -196,7 +196,7 @@ fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Result<&'a str, Refusal> {
         (None, None) => return Err(Refusal::new(Code::HostRefused, "the Host header is missing; send it")),
     };
     if hosts.next().is_some() {
-        return Err(Refusal::new(Code::HostRefused, "the Host header comes twice; send it once"));
+        return Err(Refusal::new(Code::HostRefused, "the Host header is repeated; send it once"));
     }
     Ok(host)
 }

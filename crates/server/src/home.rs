@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use recount_log_sqlite::{Durability, SqliteOptions};
 
-/// Where a server keeps its data and how carefully, for what operators ask of it.
+/// The data folder of a server and its durability, for the admin functions.
 #[derive(Debug, Clone)]
 pub struct Home {
     pub data: PathBuf,

@@ -10,6 +10,7 @@ mod applications;
 mod audit;
 pub mod backup;
 mod config;
+mod conformance_agent;
 mod connection;
 mod connection_limits;
 pub mod contract;

@@ -6,17 +6,17 @@ use std::time::Duration;
 /// open files than these and [`FILES_KEPT`].
 pub const CONNECTIONS_MAX: usize = 25_000;
 
-/// One in so many of these is kept for addresses that have few connections, so that no address can take all.
+/// One in so many of these is reserved for addresses with few connections, so that no address can take all.
 pub const CONNECTIONS_KEPT_DIVISOR: usize = 8;
 
-/// Connections of one address that count as few, or fewer where there are few places. An IPv6 address stands for its
+/// Connections of one address that count as few, or fewer where there are few places. An IPv6 address counts as its
 /// network of 64 bits.
 pub const PEER_CONNECTIONS_KEPT: usize = 32;
 
-/// Addresses that the kept connections are enough for, where there are few.
+/// Addresses that the reserved connections suffice for, where there are few.
 pub const PEERS_KEPT_MIN: usize = 8;
-/// Where the operating system allows fewer connections than this, the server warns when it starts; above it only
-/// `doctor` and the log at level info say how many there may be.
+/// If the operating system allows fewer connections than this, the server warns at start; above it, only
+/// `doctor` and the log at level info report the number.
 pub const CONNECTIONS_FEW: usize = 1_000;
 
 /// Open files that connections leave for everything else: the database's, blobs, a backup, and
@@ -30,23 +30,23 @@ pub const REFUSALS_MAX: usize = 64;
 /// it is closed.
 pub const REFUSAL_WAIT: Duration = Duration::from_secs(2);
 
-/// When to come again after that.
+/// `Retry-After` of that refusal.
 pub const CONNECTIONS_RETRY: Duration = Duration::from_secs(5);
 
 /// How long a client may take to send the head of a request; then the connection is closed.
 pub const HEAD_WAIT: Duration = Duration::from_secs(15);
 
-/// Bytes read for the head of a request; when it is not whole by then it is refused with 431.
+/// Bytes read for the head of a request; a longer head is refused with 431.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Headers of one request; more is refused with 431.
 pub const HEADERS_MAX: usize = 100;
 
-/// How long the listener rests after the operating system refused it a connection.
+/// How long the listener pauses after the operating system refused it a connection.
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// How long open requests are given at shutdown; then their connections are cut. Less than the engine waits
-/// for its tasks, so that a peer that takes nothing does not count as a task that did not end.
+/// How long open requests may take at shutdown; then their connections are cut. Less than the engine waits
+/// for its tasks, so that a stalled peer does not count as a task that did not end.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(4);
 const _: () = assert!(DRAIN_WAIT.as_millis() < recount_engine::limits::SHUTDOWN_PATIENCE.as_millis());
 
@@ -83,13 +83,13 @@ pub const CLOCK_AHEAD_MS_MAX: u64 = 60_000;
 /// A clock before this (the beginning of 2025) is wrong.
 pub const CLOCK_EARLIEST_MS: u64 = 1_735_689_600_000;
 
-/// How long after a sweep for what may be pruned the next one begins, unless configured otherwise.
+/// The default pause between two retention sweeps.
 pub const SWEEP_EVERY_DEFAULT: Duration = Duration::from_secs(10 * 60);
 
 /// The shortest time between sweeps; a shorter one is refused as configuration.
 pub const SWEEP_EVERY_MIN: Duration = Duration::from_secs(1);
 
-/// Tenants beside the default one; a token for one more is refused with `limit_reached`. Each has a store and an
+/// Tenants besides the default one; a token for one more is refused with `limit_reached`. Each has a store and an
 /// engine of its own, open as long as the server runs.
 pub const TENANTS_MAX: usize = 64;
 
@@ -102,10 +102,10 @@ pub const TOKEN_NAME_MAX: usize = 64;
 /// Tasks and sessions that one token may be narrowed to; more is refused.
 pub const TOKEN_NARROWED_MAX: usize = 1000;
 
-/// How long a ticket waits to be redeemed; then it is good for nothing.
+/// How long a ticket waits to be redeemed; then it is invalid.
 pub const TICKET_WAIT: Duration = Duration::from_secs(60);
 
-/// How long a redeemed ticket is good for the same reader to come again.
+/// How long the same reader may reconnect with a redeemed ticket.
 pub const TICKET_LIFE: Duration = Duration::from_secs(60 * 60);
 
 /// Tickets at a time; one more is refused with `rate_limited`.
@@ -120,15 +120,15 @@ pub const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 /// Allowed origins that the refusal of a page names; of more only the number.
 pub const ORIGINS_SHOWN_MAX: usize = 8;
 
-/// Letters or digits of a value of the environment that is taken for a word or a number and no secret, although the
-/// variable's name sounds like one; from this length on it is a secret.
+/// Letters or digits of a value of the environment that counts as a word or a number and not as a secret, although
+/// the variable's name sounds secret; from this length on it is a secret.
 pub const PLAIN_WORD_BYTES_MAX: usize = 12;
 
 /// Bytes of a file that holds a secret; a larger one is refused.
 pub const SECRET_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Own runs at work at a time, for each tenant, by default; the others wait in a queue, and their logs say so. Most of
-/// them wait for a model, so that this serves a thousand applications; tools have a bound of their own.
+/// Own runs executed at a time, for each tenant, by default; the others wait in a queue, and their logs show it. Most
+/// runs wait for a model, so this serves a thousand applications; tools have a bound of their own.
 pub const RUNS_AT_ONCE_DEFAULT: usize = 1_024;
 
 /// The most own runs at work at a time that can be configured.
@@ -137,7 +137,7 @@ pub const RUNS_AT_ONCE_MAX: usize = 10_000;
 /// Tools at work at a time, over all tenants, that can be configured; the default is a limit of the agent.
 pub const TOOLS_AT_ONCE_MAX: usize = 10_000;
 
-/// Files and folders that a check-up counts in workspaces; then it says that there are more.
+/// Files and folders that a health check counts in workspaces; beyond it reports that there are more.
 pub const WORKSPACE_ENTRIES_COUNTED_MAX: usize = 100_000;
 
 /// Characters of the name of an agent, or of one of its options; a longer one is refused as configuration.
@@ -149,7 +149,8 @@ pub const SYSTEM_FILE_BYTES_MAX: u64 = 256 << 10;
 /// Paths that the face for applications may be at; more are refused as configuration.
 pub const BASE_PATHS_MAX: usize = 16;
 
-/// How often refused requests are recorded in the audit trail; those in between are recorded together, with how often.
+/// How often refused requests are recorded in the audit trail; those in between are recorded together, with how
+/// often.
 pub const AUDIT_REFUSALS_EVERY: Duration = Duration::from_secs(10);
 
 /// Peers and codes of refused requests that are counted separately between two recordings; the rest count as others.
@@ -158,5 +159,15 @@ pub const AUDIT_PEERS_MAX: usize = 256;
 /// The newest runs of the audit trail that a start looks at for one that was left open; only one can be.
 pub const AUDIT_RUNS_LEFT_MAX: usize = 16;
 
-/// Unfinished runs that the server names when it starts; of more it says how many there are. The log names all.
+/// Unfinished runs that the server names at start; for the rest it gives their number. The log names all.
 pub const UNFINISHED_NAMED_MAX: usize = 10;
+
+/// How long a prompt of the conformance agent waits for `recount aaep conformance`, which replies wrongly before it replies
+/// rightly; then its default is applied.
+pub const CONFORMANCE_PROMPT_WAIT: Duration = Duration::from_secs(8);
+
+/// The same for the public suite, which takes two seconds of silence for the end of a session.
+pub const CONFORMANCE_PROMPT_WAIT_SHORT: Duration = Duration::from_secs(1);
+
+/// How long the slow tool of the conformance agent works before it is given up.
+pub const CONFORMANCE_TOOL_WAIT: Duration = Duration::from_millis(200);

@@ -21,7 +21,7 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Accepts until services are ended. `full` answers those for whom there is no place.
+/// Accepts until services are ended. `full` answers connections beyond the limit.
 pub(crate) fn start(listener: TcpListener, house: ServerContext, full: Router, world: &World) {
     let house = Arc::new(house);
     let world_of_connections = world.clone();
@@ -63,7 +63,7 @@ fn admit(stream: TcpStream, peer: SocketAddr, house: &Arc<ServerContext>, full: 
     }
 }
 
-/// Answers one request: a refusal that came before it was read could be lost with the connection.
+/// Reads one request and answers it: a refusal that was sent before could be lost with the connection.
 async fn turn_away(stream: TcpStream, peer: SocketAddr, full: Router) {
     let connection = http1::Builder::new()
         .max_buf_size(limits::HEAD_BYTES_MAX)

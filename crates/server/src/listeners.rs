@@ -2,34 +2,111 @@
 //!
 //! Look at [`face`] and [`word`]. It must never know the replies of the face.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
-use recount_engine::{Redactor, SEAL_KEY_BYTES};
-use recount_face_aaep::{FaceState, TokenKey};
+use axum::response::{IntoResponse as _, Response};
+use recount_engine::{Engine, Redactor, SEAL_KEY_BYTES};
+use recount_event::Code;
+use recount_face_aaep::{AttemptLog, FaceState, Outcome, ReplyAttempt, TokenKey};
 use recount_face_aep::Refusal;
 use recount_world::World;
+use serde_json::json;
 
-use crate::config::Aaep;
+use crate::audit::{Audit, AuditKind};
 
-/// The face's routes, for who counts requests.
-pub(crate) const PATHS: [&str; 5] = [
+use crate::StartError;
+use crate::config::{Aaep, RoomAccess};
+use crate::conformance_agent::ConformanceAgent;
+use crate::peer::Peer;
+
+/// The face's routes, for the counters of requests.
+pub(crate) const PATHS: [&str; 10] = [
     "/aaep/v1/subscriptions",
     "/aaep/v1/events",
     "/aaep/v1/replies",
     "/aaep/v1/ws",
     "/.well-known/aaep-manifest.json",
+    "/aaep/legacy/{room}/events",
+    "/aaep/legacy/{room}/messages",
+    "/aaep/legacy/{room}/sessions",
+    "/aaep/legacy/{room}/healthz",
+    "/aaep/legacy/{room}/ws",
 ];
 
-/// The state of the face. Without a key of the data folder, reply tokens are good until the server ends.
-pub(crate) fn face(world: &World, key: Option<&[u8; SEAL_KEY_BYTES]>, settings: Aaep) -> FaceState {
+/// The state of the face. Without a key of the data folder, reply tokens are good until the server ends. Attempts to reply
+/// are recorded in the trail, if there is one.
+pub(crate) async fn face(
+    world: &World,
+    key: Option<&[u8; SEAL_KEY_BYTES]>,
+    engine: &Engine,
+    settings: Aaep,
+    audit: Option<Audit>,
+) -> Result<FaceState, StartError> {
     let token_key = match key {
         Some(key) => TokenKey::derive(key),
         None => TokenKey::derive(&world.entropy.draw().to_le_bytes()),
     };
-    FaceState::new(world.clone(), token_key, settings.subscriptions_max)
+    let face = FaceState::new(world.clone(), token_key, settings.subscriptions_max);
+    let face = match audit {
+        Some(audit) => face.with_attempt_log(Arc::new(ReplyTrail(audit))),
+        None => face,
+    };
+    if !settings.rooms.agent {
+        return Ok(face);
+    }
+    let agent = ConformanceAgent::new(engine).await?;
+    Ok(face.with_agent(Arc::new(agent), settings.rooms.announces_sessions))
+}
+
+/// Refuses rooms to clients that may not reach them.
+pub(crate) async fn rooms(State(access): State<RoomAccess>, request: Request, next: Next) -> Response {
+    if !request.uri().path().starts_with("/aaep/legacy/") {
+        return next.run(request).await;
+    }
+    let is_near = |request: &Request| {
+        let peer = request.extensions().get::<Peer>();
+        peer.is_none_or(|Peer(address)| address.ip().to_canonical().is_loopback())
+    };
+    match access {
+        RoomAccess::Everywhere => next.run(request).await,
+        RoomAccess::Loopback if is_near(&request) => next.run(request).await,
+        RoomAccess::Loopback => {
+            let detail = "rooms are for clients on the machine of this server; use /aaep/v1, or set aaep.rooms to \
+                          everywhere";
+            Refusal::new(Code::RouteNotFound, detail).into_response()
+        }
+        RoomAccess::Off => {
+            let detail = "rooms are switched off; use /aaep/v1, or set aaep.rooms to loopback";
+            Refusal::new(Code::RouteNotFound, detail).into_response()
+        }
+    }
+}
+
+/// Attempts to reply, in the audit trail.
+struct ReplyTrail(Audit);
+
+impl AttemptLog for ReplyTrail {
+    fn record<'a>(&'a self, attempt: ReplyAttempt) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let facts = json!({
+            "message": attempt.message,
+            "outcome": attempt.outcome.word(),
+            "subscription_id": attempt.subscription,
+            "by": attempt.by,
+            "caller_id": attempt.caller_id,
+            "decided_by": attempt.decided_by,
+            "run_id": attempt.run.map(|run| run.to_string()),
+            "prompt_id": attempt.prompt.map(|prompt| prompt.to_string()),
+        });
+        Box::pin(self.0.record(AuditKind::ReplyReceived, facts))
+    }
+
+    fn count(&self, _: Outcome) {
+        self.0.refused("reply_refused", None);
+    }
 }
 
 /// Words what is refused before the face is reached, as the protocol does.
@@ -44,7 +121,7 @@ pub(crate) async fn word(State(redactor): State<Arc<Redactor>>, request: Request
     let detail = redactor.quotes(&refusal.detail);
     let mut worded =
         recount_face_aaep::refusal_response(refusal.code, &detail, refusal.retry_after, is_handshake);
-    // What was said about it on its way out stays.
+    // Headers that were added to the refusal stay.
     worded.headers_mut().extend(std::mem::take(response.headers_mut()));
     worded
 }

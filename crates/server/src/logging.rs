@@ -30,7 +30,7 @@ pub(crate) fn start(level: LevelFilter, format: LogFormat, redactor: &Arc<Redact
     }
 }
 
-/// Writes panics to the log, masked and in its form, and not beside it.
+/// Writes panics to the log, masked and in its format, and nowhere else.
 pub(crate) fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use recount_engine::EngineStats;
-use recount_face_aep::Places;
+use recount_face_aep::FaceState;
 use recount_log::Stats;
 use tokio::time::Instant;
 
@@ -27,8 +27,8 @@ use crate::tenants::Tenants;
 pub(crate) struct Sources {
     pub(crate) tenants: Arc<Tenants>,
     pub(crate) connections: Arc<ConnectionLimits>,
-    pub(crate) places: Places,
-    pub(crate) turns: recount_face_aap::Places,
+    pub(crate) places: FaceState,
+    pub(crate) turns: recount_face_aap::FaceState,
     pub(crate) listeners: recount_face_aaep::FaceState,
     pub(crate) requests: Arc<Requests>,
     pub(crate) started: Instant,
@@ -53,7 +53,7 @@ pub(crate) async fn metrics(State(sources): State<Sources>) -> Response {
 /// The whole page. Where the store does not answer, what only it knows is left out.
 fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     let mut page = MetricsPage::default();
-    page.family("recount_build", Kind::Info, None, "The program and the SQLite it is built with.");
+    page.family("recount_build", Kind::Info, None, "The program's version and the SQLite it is built with.");
     let build = [("version", env!("CARGO_PKG_VERSION")), ("sqlite", recount_log_sqlite::sqlite_version())];
     page.sample("_info", &build, 1.0);
     page.gauge(
@@ -81,8 +81,8 @@ fn page(sources: &Sources, stats: Option<&EngineStats>) -> String {
     }
     places(&mut page, sources);
     listeners(&mut page, sources);
-    sources.requests.tell(&mut page);
-    process::tell(&mut page, sources.started_ms);
+    sources.requests.write_to(&mut page);
+    process::write_to(&mut page, sources.started_ms);
     page.finish()
 }
 
@@ -92,13 +92,13 @@ fn log(page: &mut MetricsPage, stats: &EngineStats) {
     page.histogram(
         "recount_append_seconds",
         Scale::Micros,
-        "From an append's place in line to its answer, refused ones included.",
+        "From queueing an append to its answer, refused ones included.",
         &store.append_micros,
     );
     page.histogram(
         "recount_sync_seconds",
         Scale::Micros,
-        "The making durable of one commit.",
+        "Syncing one commit to the disk.",
         &store.sync_micros,
     );
     page.histogram(
@@ -122,17 +122,12 @@ fn log(page: &mut MetricsPage, stats: &EngineStats) {
 /// What the scrub has read, and what it found.
 fn scrub(page: &mut MetricsPage, stats: &EngineStats) {
     let scrubbed = &stats.scrubbed;
-    page.counter(
-        "recount_scrub_rounds",
-        None,
-        "Rounds of the scrub that came to their end.",
-        scrubbed.rounds,
-    );
+    page.counter("recount_scrub_rounds", None, "Completed rounds of the scrub.", scrubbed.rounds);
     page.counter("recount_scrub_events", None, "Events that the scrub has read.", scrubbed.events);
     page.gauge(
         "recount_damage_found",
         None,
-        "Damaged stretches that the scrub found; recount doctor names them.",
+        "Damaged ranges that the scrub found; recount doctor names them.",
         scrubbed.findings.len() as f64 + scrubbed.more as f64,
     );
 }
@@ -169,19 +164,19 @@ fn readers(page: &mut MetricsPage, stats: &EngineStats) {
         "recount_readers",
         Kind::Gauge,
         None,
-        "Who follows a run or all of them, by where the newest events came from: the live list, or the store for one that is behind.",
+        "Readers that follow a run or the feed, by the source of their newest events: the live list, or the store for a slow reader.",
     );
     for (source, open, _) in by_source {
         page.sample("", &[("source", source)], open as f64);
     }
-    page.family("recount_reader_events", Kind::Counter, None, "Events given to those who follow.");
+    page.family("recount_reader_events", Kind::Counter, None, "Events sent to following readers.");
     for (source, _, events) in by_source {
         page.sample("_total", &[("source", source)], events as f64);
     }
     page.gauge(
         "recount_reader_lag_events",
         None,
-        "Events that the reader furthest behind has not been given yet.",
+        "Events that the slowest reader has not received yet.",
         readers.lag_max as f64,
     );
 }
@@ -200,7 +195,7 @@ fn places(page: &mut MetricsPage, sources: &Sources) {
     page.counter(
         "recount_artifacts_refused",
         None,
-        "Artifacts for whose bytes a tenant had no place left.",
+        "Transfers of artifacts refused because a tenant had no place left.",
         sources.places.artifacts_refused(),
     );
 }
@@ -251,13 +246,13 @@ fn connections(page: &mut MetricsPage, connections: &ConnectionLimits) {
     page.counter(
         "recount_connections_refused",
         None,
-        "Connections for which there was no place.",
+        "Connections refused at the limit.",
         connections.refused(),
     );
     page.counter(
         "recount_connections_stalled",
         None,
-        "Connections that were cut because their peer took nothing for too long.",
+        "Connections that were cut because their peer accepted no data for too long.",
         connections.stalled(),
     );
 }

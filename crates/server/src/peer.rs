@@ -2,6 +2,6 @@
 
 use std::net::SocketAddr;
 
-/// Where a connection comes from; in the extensions of its requests.
+/// The address of the peer; in the extensions of its requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);

@@ -19,11 +19,11 @@ use crate::limits::{PLAIN_WORD_BYTES_MAX, SECRET_FILE_BYTES_MAX};
 pub struct Redaction {
     /// Whether what has the shape of a secret is masked.
     pub detectors: bool,
-    /// Whether the values of variables whose names sound secret are masked.
+    /// Whether the values of variables with secret-sounding names are masked.
     pub environment: bool,
-    /// Further variables whose values are.
+    /// Further variables whose values are masked.
     pub secret_env: Vec<String>,
-    /// Files whose contents are.
+    /// Files whose contents are masked.
     pub secret_files: Vec<PathBuf>,
 }
 
@@ -114,7 +114,7 @@ fn read(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text".to_owned())
 }
 
-/// Whether a variable of this name holds a secret, by all habits. Not what only says where one is, or whose.
+/// Whether a variable of this name usually holds a secret, and not only its path or its owner.
 fn sounds_secret(name: &str) -> bool {
     const SECRET: [&str; 12] = [
         "KEY",
@@ -144,8 +144,8 @@ fn sounds_secret(name: &str) -> bool {
         && !words.contains(&"PUBLIC")
 }
 
-/// Whether a value will stand in innocent text, too: a word, a number, the path of a file that is there. Who
-/// wants it masked all the same names its variable.
+/// Whether a value also occurs in ordinary text: a word, a number, the path of an existing file. To mask it
+/// all the same, name its variable.
 fn is_ordinary(value: &str) -> bool {
     let value = value.trim();
     let short = value.len() < PLAIN_WORD_BYTES_MAX;
@@ -260,7 +260,7 @@ mod tests {
         let environment = [("SHORT", "s3cr3t"), ("SAME", "zzzzzzzzzz")];
         for (redaction, words) in [
             (env("SHORT"), ["secret_env: SHORT", "6 bytes"]),
-            (env("SAME"), ["secret_env: SAME", "again and again"]),
+            (env("SAME"), ["secret_env: SAME", "one repeated character"]),
             (env("ABSENT"), ["secret_env: ABSENT", "is not set"]),
             (file(&path), ["secret_files: ", "6 bytes"]),
             (file(&absent), ["secret_files: ", "cannot be read"]),

@@ -12,7 +12,7 @@ use recount_transport::RequestId;
 use serde_json::json;
 
 use crate::access::{Admitted, Gate};
-use crate::audit::What;
+use crate::audit::AuditKind;
 use crate::peer::Peer;
 
 /// Records what a request took away, before its client is answered.
@@ -35,14 +35,14 @@ pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next
     });
     let response = next.run(request).await;
     match removal {
-        Some(facts) if response.status().is_success() => audit.record(What::Removed, facts).await,
+        Some(facts) if response.status().is_success() => audit.record(AuditKind::Removed, facts).await,
         _ if response.status() == StatusCode::FORBIDDEN => audit.refused("scope_missing", peer),
         _ => {}
     }
     response
 }
 
-/// What a request takes away, where it does. A token that is taken back has an event of its own.
+/// What a request removes, if anything. A revoked token has an event of its own.
 fn action(method: &Method, path: &str) -> Option<&'static str> {
     let path = path.trim_end_matches('/');
     match *method {

@@ -8,10 +8,10 @@ use axum::response::IntoResponse as _;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Router, middleware};
 use http::Method;
-use recount_api::routes::{HOUSE_ROUTES, HouseRouteName};
+use recount_api::routes::{SERVER_ROUTES, ServerRouteName};
 use recount_engine::{Engine, Profiles, Redactor};
 use recount_event::Code;
-use recount_face_aep::{Places, Refusal, SseFraming, check_query};
+use recount_face_aep::{FaceState, Refusal, SseFraming, check_query};
 use recount_log::Store;
 use recount_world::World;
 use serde_json::json;
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Gate, Keys};
 use crate::audit::Audit;
 use crate::backup::Backups;
-use crate::config::{Aaep, Aap};
+use crate::config::{Aaep, Aap, RoomAccess};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
 use crate::home::Home;
@@ -31,14 +31,14 @@ use crate::{
     listeners, metrics, removals, seal, tokens, web,
 };
 
-/// Who may come in, and where applications do and to whom.
+/// Access to the server, and the base paths and visibility of the face for applications.
 #[derive(Clone, Default)]
 pub(crate) struct Entry {
     pub(crate) access: Access,
     pub(crate) aap: Aap,
     pub(crate) aaep: Aaep,
     pub(crate) profiles: Arc<Profiles>,
-    /// Each configured value and where it comes from, for the audit trail.
+    /// Each configured value with its source, for the audit trail.
     pub(crate) settings: serde_json::Value,
 }
 
@@ -55,8 +55,8 @@ impl Running {
         Running::on(claim(bind).await?, store, world, None, Entry::default(), shapes()).await
     }
 
-    /// The same with a home, so that operators can ask for backups and a check-up, and with rules for who may
-    /// come in.
+    /// The same with a home, so that operators can request backups and health checks, and with rules of
+    /// access.
     pub async fn start_at_home(
         store: Arc<dyn Store>,
         world: World,
@@ -68,7 +68,7 @@ impl Running {
         Running::on(claim(bind).await?, store, world, Some(home), entry, shapes()).await
     }
 
-    /// The same on an address that is ours already; who connects before waits until the engine is open.
+    /// The same on a bound address; early connections wait until the engine is open.
     pub(crate) async fn on(
         listener: TcpListener,
         store: Arc<dyn Store>,
@@ -107,22 +107,26 @@ impl Running {
         let sources = Sources {
             tenants: gate.tenants.clone(),
             connections: connections.clone(),
-            places: Places::new(recount_face_aep::limits::STREAMS_MAX),
-            turns: recount_face_aap::Places::new(profiles, recount_face_aap::limits::STREAMS_MAX),
-            listeners: listeners::face(&world, key.as_ref(), aaep),
+            places: FaceState::new(recount_face_aep::limits::STREAMS_MAX),
+            turns: recount_face_aap::FaceState::new(profiles, recount_face_aap::limits::STREAMS_MAX),
+            listeners: listeners::face(&world, key.as_ref(), &engine, aaep, gate.tenants.audit().cloned())
+                .await?,
             requests: Requests::new(&gate.aap.base_paths),
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let house =
-            ServerContext { router: router(sources, home, &gate), connections, clock: world.clock.clone() };
+        let house = ServerContext {
+            router: router(sources, home, &gate, aaep.rooms.access),
+            connections,
+            clock: world.clock.clone(),
+        };
         listen::start(listener, house, full, &world);
         Ok(Running { address, engine, gate })
     }
 
     /// Stops accepting, lets streams go, lets writers finish, closes the store.
     pub async fn stop(self) -> usize {
-        // Before the writers end. What a request takes away from here on is in the log alone.
+        // Before the writers end. Later removals are in the log only.
         if let Some(audit) = self.gate.tenants.audit() {
             audit.end().await;
         }
@@ -148,7 +152,7 @@ pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
     bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
 }
 
-fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
+fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) -> Router {
     let (engine, requests) = (gate.tenants.default_engine(), sources.requests.clone());
     let worded = (gate.aap.clone(), engine.write().redactor().clone());
     let native = recount_face_aep::router(sources.places.clone());
@@ -161,6 +165,7 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
         .merge(recount_face_aaep::router(sources.listeners.clone()))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
+        .layer(middleware::from_fn_with_state(rooms, listeners::rooms))
         .layer(middleware::from_fn_with_state(gate.clone(), guard::guard))
         .layer(middleware::map_response(guard::keep_to_itself))
         .layer(middleware::from_fn_with_state(worded, applications::word))
@@ -169,17 +174,17 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate) -> Router {
     recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone())
 }
 
-/// What stands in [`HOUSE_ROUTES`].
+/// The router of [`SERVER_ROUTES`].
 fn house(sources: &Sources, home: Option<&Home>, gate: &Gate) -> Router {
     let mut router = Router::new();
-    for route in HOUSE_ROUTES {
+    for route in SERVER_ROUTES {
         let method = Method::from_bytes(route.method.as_bytes()).ok();
         let filter =
             method.and_then(|method| MethodFilter::try_from(method).ok()).unwrap_or(MethodFilter::GET);
         if let Some(answers) = house_route(route.name, filter, sources, home, gate) {
             let answers = match (route.name, route.scopes) {
-                // Whoever watches a server from outside may add what a proxy or a cache wants.
-                (_, []) | (HouseRouteName::Measure, _) => answers,
+                // Monitoring may add query parameters that a proxy or a cache needs.
+                (_, []) | (ServerRouteName::Measure, _) => answers,
                 _ => answers.layer(middleware::from_fn_with_state(*route, check_query)),
             };
             router = router.route(route.path, answers);
@@ -188,9 +193,9 @@ fn house(sources: &Sources, home: Option<&Home>, gate: &Gate) -> Router {
     router
 }
 
-/// One handler a route; the compiler says when one is missing. Without a data folder some are not there.
+/// One handler per route; the compiler checks that all are present. Without a data folder some are missing.
 fn house_route(
-    name: HouseRouteName,
+    name: ServerRouteName,
     filter: MethodFilter,
     sources: &Sources,
     home: Option<&Home>,
@@ -200,28 +205,28 @@ fn house_route(
     let of_the_house = |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::house_only));
     let of_a_tenant = |answers: MethodRouter| answers.layer(middleware::from_fn(tokens::admin_only));
     Some(match name {
-        HouseRouteName::AddToken => of_a_tenant(on(filter, tokens::add).with_state(gate.clone())),
-        HouseRouteName::ListTokens => of_a_tenant(on(filter, tokens::list).with_state(gate.clone())),
-        HouseRouteName::RemoveToken => of_a_tenant(on(filter, tokens::remove).with_state(gate.clone())),
-        HouseRouteName::MakeTicket | HouseRouteName::MakeTicketToo => {
+        ServerRouteName::AddToken => of_a_tenant(on(filter, tokens::add).with_state(gate.clone())),
+        ServerRouteName::ListTokens => of_a_tenant(on(filter, tokens::list).with_state(gate.clone())),
+        ServerRouteName::RemoveToken => of_a_tenant(on(filter, tokens::remove).with_state(gate.clone())),
+        ServerRouteName::MakeTicket | ServerRouteName::MakeTicketToo => {
             on(filter, tokens::ticket).with_state(gate.clone())
         }
-        HouseRouteName::MakeBackup => {
+        ServerRouteName::MakeBackup => {
             of_the_house(on(filter, backup::make).with_state(Backups::new(tenants(), &home?.data)))
         }
-        HouseRouteName::LookAtHealth => {
+        ServerRouteName::LookAtHealth => {
             let server = doctor::Server { sources: sources.clone(), home: home?.clone() };
             of_the_house(on(filter, doctor::look).with_state(server))
         }
-        HouseRouteName::IsAlive => on(filter, health::alive),
-        HouseRouteName::IsReady => on(filter, health::ready).with_state(tenants()),
-        HouseRouteName::Measure => of_the_house(on(filter, metrics::metrics).with_state(sources.clone())),
-        HouseRouteName::Describe => on(filter, contract::describe),
-        HouseRouteName::Explain => on(filter, contract::explain),
+        ServerRouteName::IsAlive => on(filter, health::alive),
+        ServerRouteName::IsReady => on(filter, health::ready).with_state(tenants()),
+        ServerRouteName::Measure => of_the_house(on(filter, metrics::metrics).with_state(sources.clone())),
+        ServerRouteName::Describe => on(filter, contract::describe),
+        ServerRouteName::Explain => on(filter, contract::explain),
     })
 }
 
-/// What is said to those for whom there is no place.
+/// The response to connections beyond the limit.
 fn full(places_max: usize, engine: &Engine) -> Router {
     let refuse = move || async move {
         let detail = format!(

@@ -24,7 +24,7 @@ const ASIDE: &str = "salvaged";
 /// What originals are sealed with, within a data folder.
 const KEYS: &str = "keys";
 
-/// What came of it, store by store.
+/// The result, store by store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SalvageReport {
     pub stores: Vec<StoreReport>,
@@ -38,7 +38,7 @@ pub struct StoreReport {
     /// Records by kind, such as `tokens`.
     pub records: BTreeMap<String, u64>,
     pub blobs: u64,
-    /// Names of blobs whose bytes were changed, and of those that the saved log names and that are missing.
+    /// Names of blobs whose bytes were changed, and of missing ones that the saved log names.
     pub blobs_damaged: Vec<String>,
     pub blobs_missing: Vec<String>,
     pub damage: StoreDamage,
@@ -214,7 +214,7 @@ fn listed(salvage: &Salvage) -> BTreeMap<String, bool> {
     salvage.rows().filter_map(|row| engine::listed_run(row.space, row.value)).collect()
 }
 
-/// What a record says of its own place.
+/// The place that a record itself names.
 fn claim(record: &[u8]) -> Option<(String, u64)> {
     let event = codec::decode(record).ok()?;
     Some((event.run_id.to_string(), event.sequence))
@@ -255,8 +255,8 @@ fn plan(
     let mut closing = Closing::beginning_at(stream.first_sequence);
     salvage.kept(stream, &mut |_, bytes| closing.event(bytes)).map_err(|fault| failed(&fault))?;
     if stream.lost_beginning && closing.begins_in_the_middle() {
-        // Kept, it would pass for a run whose first events were pruned.
-        let why = "its beginning cannot be read, and nothing says that it was pruned".to_owned();
+        // If it were kept, it would look like a run whose first events were pruned.
+        let why = "its beginning cannot be read, and no marker shows that it was pruned".to_owned();
         plan.outcome = Outcome::Lost { events: known, why };
         return Ok(plan);
     }

@@ -56,7 +56,7 @@ fn drawn(world: &World) -> [u8; SEAL_KEY_BYTES] {
     key
 }
 
-/// Whole or not at all, and only for us.
+/// Completely or not at all, and readable only for the owner.
 fn write(path: &Path, key: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     match DirBuilder::new().mode(0o700).create(folder) {

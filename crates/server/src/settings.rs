@@ -15,7 +15,7 @@ pub struct Setting {
     pub source: Source,
 }
 
-/// Where a value was found; the first of these that says something counts.
+/// The source of a value; the first source that has one wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     Flag,
@@ -38,7 +38,7 @@ impl fmt::Display for Source {
 /// Looks values up, and remembers each.
 pub(crate) struct Lookup<E> {
     environment: E,
-    /// The configuration file, where there is one, and what it says.
+    /// The configuration file, if there is one, and its content.
     file: PathBuf,
     values: BTreeMap<&'static str, String>,
     settings: Vec<Setting>,
@@ -49,7 +49,7 @@ impl<E: Fn(&str) -> Option<String>> Lookup<E> {
         Lookup { environment, file, values, settings: Vec::new() }
     }
 
-    /// The value of this key: the flag, its variable, what the file says, or the default. An empty variable is none.
+    /// The value of this key: from the flag, its variable, the file, or the default. An empty variable counts as unset.
     pub(crate) fn pick(
         &mut self,
         key: &'static str,
@@ -72,7 +72,7 @@ impl<E: Fn(&str) -> Option<String>> Lookup<E> {
         (self.environment)(name).filter(|value| !value.is_empty())
     }
 
-    /// Remembers what only the file can say, after the settings of a section.
+    /// Adds a setting that only the file can have, after the settings of a section.
     pub(crate) fn note(&mut self, section: &str, key: &'static str, value: String, is_said: bool) {
         let source = if is_said { Source::File(self.file.clone()) } else { Source::Default };
         let is_of_section = |setting: &Setting| setting.key.split('.').next() == Some(section);

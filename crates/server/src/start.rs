@@ -27,7 +27,7 @@ pub(crate) fn open_store(config: &Config) -> Result<SqliteStore, StartError> {
     Ok(store)
 }
 
-/// Refuses a folder that is not a whole store, where the store itself cannot tell.
+/// Refuses a folder that is not a whole store, in cases that the store itself cannot detect.
 fn check_folder(data: &Path) -> Result<(), StartError> {
     let shown = data.display();
     if backup::is_unfinished(data) {
@@ -49,12 +49,12 @@ pub(crate) fn open_store_or_fault(config: &Config) -> Result<SqliteStore, Fault>
     SqliteStore::open(config.home().options(config.data.clone()))
 }
 
-/// The data folder that `serve` would take without being told.
+/// The default data folder of `serve`.
 pub fn default_data() -> Result<PathBuf, StartError> {
     Ok(Config::settle(Options::default(), |name| std::env::var(name).ok())?.data)
 }
 
-/// Words for an operator whose data folder lets others in; one that we make does not.
+/// A warning for a data folder that other users can read; one created by the server is private.
 fn openness(data: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(data).ok()?.permissions().mode() & 0o777;
@@ -64,7 +64,7 @@ fn openness(data: &Path) -> Option<String> {
     })
 }
 
-/// Runs the server until it is told to stop. Blocks. With the log in JSON, standard error holds nothing else: then an
+/// Runs the server until it is asked to stop. Blocks. With the log in JSON, standard error holds nothing else: then an
 /// error is logged here and has no message left for the caller to print.
 pub fn serve(options: Options) -> Result<(), StartError> {
     let wants_json = options.log_format.as_deref() == Some("json");
@@ -111,8 +111,8 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
         }
         attach_agents(&running, pool).await?;
         announce(config, &running, &unfinished);
-        tell_limits(files);
-        told_to_stop().await?;
+        report_limits(files);
+        stop_signal().await?;
         tracing::info!("stopping");
         let left = running.stop().await;
         if left > 0 {
@@ -125,7 +125,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
     })
 }
 
-/// Secrets that the configuration holds or names, beside those of `[redaction]`.
+/// Secrets that the configuration holds or names, besides those of `[redaction]`.
 fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
     [registry.secrets.clone(), config.agents.secrets()].concat()
 }
@@ -197,7 +197,7 @@ pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     let (redactor, passed) = config.redaction.redactor(std::env::vars_os(), &known(&config, &registry))?;
     logging::start(config.log, config.log_format, &redactor);
     passed.iter().for_each(|words| tracing::warn!("{words}"));
-    // Nothing comes of the limits here: few connect to a server that serves one run.
+    // The limits do not matter here: a server for one run has few connections.
     Files::raise();
     let (running, pool) = assemble(&config, world, registry, redactor).await?;
     let unfinished = unfinished(&running).await?;
@@ -213,9 +213,9 @@ async fn unfinished(running: &Running) -> Result<Vec<Unfinished>, StartError> {
             rows.map_err(|why| StartError::failed(format!("unfinished runs cannot be read: {why}")))?;
         found.extend(rows.into_iter().map(|row| Unfinished {
             tenant: tenant.to_string(),
-            run: row.id,
+            run: row.id.to_string(),
             status: row.status,
-            session: row.session_id,
+            session: row.session_id.map(|session| session.to_string()),
             title: row.title,
             created_at: row.created_at,
         }));
@@ -241,7 +241,7 @@ fn in_short(unfinished: &[Unfinished]) -> Option<String> {
     (!named.is_empty()).then(|| format!("resuming unfinished runs: {}{more}", named.join(", ")))
 }
 
-/// All that the configuration asks for, put together and listening. Nobody works at runs yet.
+/// Everything configured, assembled and listening. No agent executes runs yet.
 async fn assemble(
     config: &Config,
     world: World,
@@ -276,7 +276,7 @@ async fn assemble(
     Ok((running, pool))
 }
 
-/// Says where the server listens, whatever the level of the log: programs that start a server read its address here.
+/// Prints where the server listens, at every log level: programs that start a server read its address here.
 fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     let pool = running.gate.tenants.agents();
     let openness = openness(&config.data);
@@ -308,7 +308,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
     }
 }
 
-/// Memory comes in small pages: in large ones, what many short runs leave behind holds on to several times as much. See
+/// Uses small memory pages: with large ones, the remains of many short runs keep several times as much memory. See
 /// `docs/decisions/0018`.
 fn keep_pages_small() {
     #[cfg(target_os = "linux")]
@@ -317,8 +317,8 @@ fn keep_pages_small() {
     }
 }
 
-/// How many may connect. Fewer than the server could serve are worth a warning only where ordinary use comes near that.
-fn tell_limits(files: Files) {
+/// Reports the limit of connections. A lower one than the server could serve is a warning only if ordinary use comes near it.
+fn report_limits(files: Files) {
     let (soft, most) = (in_words(files.soft), files.connections_max());
     if most < limits::CONNECTIONS_FEW {
         tracing::warn!(
@@ -332,7 +332,7 @@ fn tell_limits(files: Files) {
     }
 }
 
-async fn told_to_stop() -> Result<(), StartError> {
+async fn stop_signal() -> Result<(), StartError> {
     use tokio::signal::unix::{SignalKind, signal};
     let failed =
         |why: std::io::Error| StartError::failed(format!("signal handlers cannot be installed: {why}"));

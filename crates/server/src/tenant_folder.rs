@@ -10,7 +10,7 @@ use crate::limits;
 /// The tenant of everything that names no other.
 pub(crate) const TENANT_DEFAULT: &str = "default";
 
-/// The folder that the stores of tenants stand in, within the data folder.
+/// The folder for the stores of tenants, within the data folder.
 const FOLDER: &str = "tenants";
 
 /// Whether something can be the name of a tenant: one that is also the name of a folder, everywhere.

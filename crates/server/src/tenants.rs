@@ -75,7 +75,7 @@ impl Tenants {
         // It waits for the disk, but only when a tenant is new or the server begins.
         let store = SqliteStore::open(options).map_err(Error::from)?;
         let redactor = self.default.write().redactor().clone();
-        // One key for all: what it opens is told apart by its run.
+        // One key for all: sealed records are bound to their run.
         let key = seal::key(&home.data, &self.world)
             .map_err(|why| Refusal::new(Code::StoreUnavailable, why.to_string()))?;
         let framing = Arc::new(SseFraming);
@@ -92,7 +92,7 @@ impl Tenants {
         Ok(engine)
     }
 
-    /// The engine of a tenant, whose store is made when there is none yet.
+    /// The engine of a tenant; its store is created if it is missing.
     pub(crate) async fn make(&self, name: &str) -> Result<Engine, Refusal> {
         let _one_at_a_time = self.making.lock().await;
         if let Some(engine) = self.engine(name) {
@@ -100,7 +100,7 @@ impl Tenants {
         }
         let there = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
         if there >= limits::TENANTS_MAX {
-            let detail = format!("there are {there} tenants, and no more may be");
+            let detail = format!("there are {there} tenants, the maximum");
             return Err(Refusal::new(Code::LimitReached, detail));
         }
         tracing::info!(tenant = name, "creating the store of a new tenant");
@@ -118,7 +118,7 @@ impl Tenants {
         self.others.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Everybody's, the default one first.
+    /// All engines, the default one first.
     pub(crate) fn all(&self) -> Vec<(String, Engine)> {
         let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
         let others = others.iter().map(|(name, engine)| (name.clone(), engine.clone()));
@@ -131,7 +131,7 @@ impl Tenants {
             engine.admin().keep_scrubbing();
             engine.admin().keep_to(policy, every);
         }
-        // Said once, when the server begins.
+        // Set once, when the server starts.
         if self.policy.set((policy, every)).is_err() {
             tracing::warn!("the retention policy was set twice; new tenants use the first one");
         }
@@ -143,14 +143,14 @@ impl Tenants {
         for (name, engine) in self.all() {
             agents.attach_performer(&name, &engine).await?;
         }
-        // Said once, when the server begins; an engine would have refused a second one.
+        // Set once, when the server starts; an engine would have refused a second one.
         self.agents.get_or_init(|| agents);
         Ok(())
     }
 
     /// Records what is done to the server from now on.
     pub(crate) fn record_in(&self, audit: Audit) {
-        // Said once, when the server begins.
+        // Set once, when the server starts.
         self.audit.get_or_init(|| audit);
     }
 
@@ -178,7 +178,7 @@ impl Tenants {
         Ok(sum)
     }
 
-    /// Copies all stores to a folder that is not there yet, one after the other: each as it is at one moment.
+    /// Copies all stores to a new folder, one after the other: each as of one moment.
     pub(crate) async fn backup(&self, to: &Path) -> Result<(), Error> {
         self.default.admin().backup(to.to_owned()).await?;
         for (name, engine) in self.all().into_iter().skip(1) {

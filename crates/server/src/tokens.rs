@@ -14,9 +14,9 @@ use recount_event::Code;
 use recount_face_aep::Refusal;
 use serde_json::json;
 
-use crate::access::{Admitted, Gate, created, new_token, told};
+use crate::access::{Admitted, Gate, created, new_token, public_token};
 use crate::admin_json::{json, read};
-use crate::audit::What;
+use crate::audit::AuditKind;
 use crate::limits;
 use crate::tenant_folder::TENANT_DEFAULT;
 
@@ -53,7 +53,7 @@ pub(crate) async fn add(
     let request: AddToken = read(&headers, body).await?;
     let tenant = request.tenant.clone().unwrap_or_else(|| admitted.tenant.to_string());
     if reach(&admitted).is_some_and(|own| own != tenant) {
-        let detail = "tenant is another one; the default tenant's administrators make tokens for others";
+        let detail = "tenant is not your own; only administrators of the default tenant create tokens for other tenants";
         return Err(Refusal::new(Code::ScopeMissing, detail));
     }
     let new = new_token(request, tenant, &visitor.caller)?;
@@ -61,14 +61,14 @@ pub(crate) async fn add(
     let (row, secret) = gate.keys.add(new).await?;
     tracing::info!(token = %row.id, tenant = row.tenant, by = row.created_by, "a token was created");
     if let Some(audit) = gate.tenants.audit() {
-        audit.record(What::TokenCreated, created(&row)).await;
+        audit.record(AuditKind::TokenCreated, created(&row)).await;
     }
-    let added = AddedToken { secret: secret.reveal().to_owned(), token: told(row) };
+    let added = AddedToken { secret: secret.reveal().to_owned(), token: public_token(row) };
     Ok(json(StatusCode::CREATED, &One::new("token", added)))
 }
 
 pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extension<Admitted>) -> Response {
-    let tokens: Vec<Token> = gate.keys.list(reach(&admitted)).into_iter().map(told).collect();
+    let tokens: Vec<Token> = gate.keys.list(reach(&admitted)).into_iter().map(public_token).collect();
     json(StatusCode::OK, &Page::new(tokens, None, false))
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn remove(
     if let Some(audit) = gate.tenants.audit() {
         let facts =
             json!({"token_id": id.to_string(), "by": visitor.caller.name, "caller_id": visitor.caller.id});
-        audit.record(What::TokenRevoked, facts).await;
+        audit.record(AuditKind::TokenRevoked, facts).await;
     }
     Ok(json(StatusCode::OK, &One::new("removed", Removed { id: id.to_string() })))
 }

@@ -1,5 +1,6 @@
-//! A connection as the HTTP library holds it: the server learns when it is dropped, also after an upgrade passed it
-//! on to a WebSocket. It must not know what is spoken on it. See [`upgradable`].
+//! A connection that signals when the HTTP library, or a WebSocket after an upgrade, drops it.
+//!
+//! It must not know the protocol on it. Entry point: [`upgradable`].
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};

@@ -1,7 +1,7 @@
 //! Verification of runs: bytes against the chain, events against the rules, heads against noted ones.
 //!
 //! [`Checker`] checks one run; [`offline`] checks a data folder that no server holds. A stored head proves nothing
-//! against whoever could change the bytes beside it: only a head that was noted elsewhere does.
+//! against a person who can change the bytes next to it: only a head that was noted elsewhere does.
 
 mod folder;
 
@@ -23,18 +23,18 @@ pub struct VerifyReport {
     pub head: String,
     /// Sentences; empty when all is well.
     pub problems: Vec<String>,
-    /// What was pruned or erased, and so could not be looked at: sentences, and no problem.
+    /// What was pruned or erased, and so could not be checked: notes, not problems.
     pub unseen: Vec<String>,
 }
 
 impl VerifyReport {
-    /// A run that was noted and is not there any more.
+    /// A noted run that is missing.
     pub fn missing(run_id: &str) -> Self {
         VerifyReport {
             run_id: Some(run_id.to_owned()),
             events: 0,
             head: String::new(),
-            problems: vec!["it was noted, but is not there".to_owned()],
+            problems: vec!["it was noted, but is missing".to_owned()],
             unseen: Vec::new(),
         }
     }
@@ -45,10 +45,9 @@ impl VerifyReport {
         VerifyReport { problems, ..VerifyReport::missing(run_id) }
     }
 
-    /// A run of which nothing but a tombstone is left. Without its head, what was noted cannot be compared, and that is said.
+    /// A run of which only a tombstone is left. Without its head, the noted digest cannot be compared, and the report says so.
     pub fn erased(run_id: &str, events: u64, head: &str, noted: &[Noted]) -> Self {
-        let (mut problems, mut unseen) =
-            (Vec::new(), vec!["it was erased, so nothing of it can be read".to_owned()]);
+        let (mut problems, mut unseen) = (Vec::new(), vec!["it was erased and cannot be read".to_owned()]);
         for noted in noted.iter().filter(|noted| noted.run_id == run_id) {
             let differs = noted.head.to_string() != head;
             match noted.events {
@@ -106,7 +105,7 @@ pub struct Checker {
     problems: Vec<String>,
     /// What was noted of this run and did not come yet.
     noted: Vec<Noted>,
-    /// What differs from what was noted; the rest of the check goes on regardless.
+    /// Differences to noted digests; the rest of the check continues regardless.
     differences: Vec<String>,
 }
 
@@ -125,7 +124,7 @@ impl Checker {
         }
     }
 
-    /// Of a run whose events before `first` were pruned, and added up to `start`. `None` when that is no head.
+    /// Of a run whose events before `first` were pruned, with the chain value `start`. `None` if that is not a chain value.
     pub fn beginning_at(run_id: &str, first: u64, start: &str) -> Option<Self> {
         let head = ChainValue::parse(start)?;
         let auditor = Auditor::beginning_at(first);
@@ -187,7 +186,7 @@ impl Checker {
         unseen
     }
 
-    /// Takes one event. An error names what is wrong with it alone; the check goes on.
+    /// Takes one event. An error names its own problem; the check continues.
     pub fn event(&mut self, bytes: &[u8]) -> Result<(), String> {
         let place = self.count;
         self.count += 1;
@@ -239,7 +238,7 @@ impl Checker {
         for noted in self.noted {
             self.differences.push(match noted.events {
                 Some(events) => {
-                    format!("{events} events were noted, but only {} are there", self.count)
+                    format!("{events} events were noted, but only {} exist", self.count)
                 }
                 None => format!(
                     "no beginning of its {} events adds up to {}, which was noted: they were changed",
@@ -302,7 +301,7 @@ mod tests {
         check(Noted::line(&format!("run_2 1 {}", head(&["x"]))), "");
         check(Noted::line(&format!("{RUN} 2 {}", head(&["a", "x"]))), "its first 2 events add up to");
         check(Noted::line(&format!("{RUN} 2 {}", head(&["a"]))), "its first 2 events add up to");
-        check(Noted::line(&format!("{RUN} 4 {}", head(&all))), "4 events were noted, but only 3 are there");
+        check(Noted::line(&format!("{RUN} 4 {}", head(&all))), "4 events were noted, but only 3 exist");
         check(Noted::head(RUN, &head(&["x"]).to_string()), "no beginning of its 3 events");
         for odd in ["", "run_1", "run_1 3", "run_1 x 00", "run_1 3 00"] {
             assert_eq!(Noted::line(odd), None, "{odd:?}");

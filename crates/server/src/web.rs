@@ -4,7 +4,7 @@ use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderValue, header};
-use recount_api::routes::{HOUSE_ROUTES, HouseRoute};
+use recount_api::routes::{SERVER_ROUTES, ServerRoute};
 
 /// Path, media type, bytes.
 const FILES: [(&str, &str, &[u8]); 10] = [
@@ -41,8 +41,8 @@ pub(crate) fn file(media_type: &'static str, bytes: &'static [u8]) -> Response {
     (headers, bytes).into_response()
 }
 
-/// Whether a path is for everybody to see: what is in every copy of the program, and what asks for no scope.
+/// Whether a path is public: files in every copy of the program, and routes that need no scope.
 pub(crate) fn is_open(path: &str) -> bool {
-    let needs_nothing = |route: &HouseRoute| route.path == path && route.scopes.is_empty();
-    FILES.iter().any(|(open, ..)| *open == path) || HOUSE_ROUTES.iter().any(needs_nothing)
+    let needs_nothing = |route: &ServerRoute| route.path == path && route.scopes.is_empty();
+    FILES.iter().any(|(open, ..)| *open == path) || SERVER_ROUTES.iter().any(needs_nothing)
 }

@@ -1,7 +1,7 @@
 //! What a producer knows of its run, from the events alone.
 //!
-//! Kept apart from the state of the rules on purpose: it is what somebody outside can know. It is
-//! good enough to say mostly legal things, and need not be right about everything. Look at [`Belief::see`].
+//! Kept apart from the state of the rules on purpose: it is the knowledge of a client. It is
+//! good enough to generate mostly legal events, and need not be right about everything. Look at [`Belief::see`].
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub struct Call {
     pub tool_name: Option<String>,
     pub turn: Option<u64>,
     pub stage: Stage,
-    /// What a person said, if one did.
+    /// The decision of a person, if one was made.
     pub granted: Option<bool>,
 }
 
@@ -183,7 +183,7 @@ impl Belief {
         self.prompts.keys().filter(|(of, _)| *of == kind).map(|(_, id)| id.clone()).collect()
     }
 
-    /// Whether somebody is asked about a call.
+    /// Whether a prompt about a call is open.
     pub fn asks_for(&self, call: &ForeignId) -> bool {
         self.prompts.values().any(|about| about.as_ref() == Some(call))
     }

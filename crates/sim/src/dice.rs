@@ -1,4 +1,4 @@
-//! Chance that can be repeated: everything a simulation leaves open is drawn from [`Dice`].
+//! Reproducible randomness: every choice of a simulation is drawn from [`Dice`].
 
 use recount_world::{Entropy, SeededEntropy};
 
@@ -45,7 +45,7 @@ impl Dice {
         (!from.is_empty()).then(|| &from[self.index(from.len())])
     }
 
-    /// One of several things, each as likely as its weight says.
+    /// One of several things, with probabilities by weight.
     pub fn weighed<T>(&self, mut choices: Vec<(u64, T)>) -> Option<T> {
         let total: u64 = choices.iter().map(|(weight, _)| weight).sum();
         if total == 0 {

@@ -1,4 +1,4 @@
-//! Bounds of a play, and what happens at them: it fails with its seed.
+//! Limits of a play: beyond one, it fails with its seed.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! `recount-sim`: plays seeds, counts what they went through, and says which seed went wrong.
+//! `recount-sim`: plays seeds, counts what they covered, and reports the seed that failed.
 //!
-//! `fixed` plays the seeds that every change is held to, `random --seconds N` new ones for a while, and
-//! `seed N` one of them again, with its trace. It knows nothing but how to play.
+//! `fixed` plays the seeds that every change must pass, `random --seconds N` new ones for a while, and
+//! `seed N` one of them again, with its trace. It knows only how to play.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, bail, ensure};
 use recount_sim::rules::Tally;
 use recount_sim::trace::Counts;
-use recount_sim::{house, rules};
+use recount_sim::{engine_play, rules};
 use recount_world::{Clock, Entropy, SystemClock, SystemEntropy};
 
 const USAGE: &str = "usage: recount-sim fixed | random --seconds N | seed N";
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Output that nobody takes is no failure of a play.
+/// Output that is not read does not fail a play.
 fn say(to: &mut impl std::io::Write, line: &str) {
     drop(writeln!(to, "{line}"));
 }
@@ -57,23 +57,23 @@ fn say(to: &mut impl std::io::Write, line: &str) {
 struct Sum {
     rules_seeds: u64,
     rules: Tally,
-    house_seeds: u64,
-    house: Counts,
+    engine_seeds: u64,
+    engine_play: Counts,
 }
 
 impl Sum {
     fn words(&self) -> String {
-        let (a, b) = (&self.rules, &self.house);
+        let (a, b) = (&self.rules, &self.engine_play);
         let mut words = String::new();
         let rules = format_args!(
             "rules:  {} seeds, {} runs, {} events, {} commands, {} refusals, {} crashes, {} endings\n",
             self.rules_seeds, a.runs, a.events, a.commands, a.refusals, a.crashes, a.endings
         );
-        let house = format_args!(
+        let engine_play = format_args!(
             "engine: {} seeds, {} runs, {} events, {} batches, {} answers, {} refusals, {} readers, \
              {} deliveries, {} crashes, {} shutdowns, {} faults; {} prunes, {} pins, {} deletions, {} gaps told, \
              {} readers cut off",
-            self.house_seeds,
+            self.engine_seeds,
             b.runs,
             b.events,
             b.batches,
@@ -90,7 +90,7 @@ impl Sum {
             b.gaps,
             b.cut_off
         );
-        for part in [rules, house] {
+        for part in [rules, engine_play] {
             words.write_fmt(part).expect("writing into a string does not fail");
         }
         words
@@ -112,22 +112,22 @@ fn play_rules(seed: u64, sum: &Mutex<Sum>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn play_house(seed: u64, twice: bool, sum: &Mutex<Sum>) -> anyhow::Result<()> {
-    let outcome = played("the engine", seed, || house::play(seed, None))?;
+fn play_engine(seed: u64, twice: bool, sum: &Mutex<Sum>) -> anyhow::Result<()> {
+    let outcome = played("the engine", seed, || engine_play::play(seed, None))?;
     if !outcome.wrong.is_empty() {
         bail!("the engine broke with seed {seed}: {}", outcome.wrong.join("; "));
     }
     if twice {
-        let again = house::play(seed, None);
+        let again = engine_play::play(seed, None);
         ensure!(again.trace == outcome.trace, "seed {seed} does not play the same way twice");
     }
     let mut sum = sum.lock().expect("no player panics with the sum in hand");
-    sum.house_seeds += 1;
-    sum.house += outcome.counts;
+    sum.engine_seeds += 1;
+    sum.engine_play += outcome.counts;
     Ok(())
 }
 
-/// Has players take turn after turn until one fails or says that there are no more.
+/// Lets players act in turn until one fails or reports the end.
 fn all_players(
     turn: impl Fn(u64, &Mutex<Sum>) -> anyhow::Result<bool> + Send + Sync + 'static,
 ) -> anyhow::Result<Sum> {
@@ -165,7 +165,7 @@ fn fixed() -> anyhow::Result<()> {
     let start_ms = SystemClock.now_ms();
     let sum = all_players(|n, sum| {
         if n < HOUSE_SEEDS {
-            play_house(n, n.is_multiple_of(TWICE_EVERY), sum)?;
+            play_engine(n, n.is_multiple_of(TWICE_EVERY), sum)?;
         } else if n < HOUSE_SEEDS + RULES_SEEDS {
             play_rules(n - HOUSE_SEEDS, sum)?;
         }
@@ -180,7 +180,7 @@ fn random(seconds: &str) -> anyhow::Result<()> {
     let (start_ms, entropy) = (SystemClock.now_ms(), SystemEntropy::new());
     let sum = all_players(move |n, sum| {
         let seed = entropy.draw() as u64;
-        play_house(seed, n.is_multiple_of(TWICE_EVERY), sum)?;
+        play_engine(seed, n.is_multiple_of(TWICE_EVERY), sum)?;
         for seed in (0..RULES_PER_HOUSE).map(|n| seed.wrapping_add(n)) {
             play_rules(seed, sum)?;
         }
@@ -198,9 +198,9 @@ fn report(start_ms: u64, sum: &Sum) {
 fn one(seed: &str) -> anyhow::Result<()> {
     let seed = seed.parse().context(USAGE)?;
     let (start_ms, sum) = (SystemClock.now_ms(), Mutex::new(Sum::default()));
-    say(&mut std::io::stdout(), house::play(seed, None).trace.trim_end());
+    say(&mut std::io::stdout(), engine_play::play(seed, None).trace.trim_end());
     play_rules(seed, &sum)?;
-    play_house(seed, true, &sum)?;
+    play_engine(seed, true, &sum)?;
     report(start_ms, &sum.into_inner().expect("nobody panicked with the sum in hand"));
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Tier A: many runs through the four pure verbs, in a plain loop.
+//! Tier A: many runs through the four pure functions, in a plain loop.
 //!
-//! A model of a log (a list of encoded events a run), a clock that also steps back, producers, performers,
-//! people, timers and crashes, one step at a time. After each step the state in hand is compared with what
-//! the log says. Look at [`Play::step`].
+//! A model of a log (a list of encoded events per run), a clock that also steps back, producers, performers,
+//! people, timers and crashes, one step at a time. After each step the state in memory is compared with
+//! the fold of the log. Look at [`Play::step`].
 
 use anyhow::{Context, bail, ensure};
 use recount_event::family::run::{Queued, RunKind};
@@ -13,7 +13,7 @@ use recount_run::{
 
 use crate::belief::Belief;
 use crate::dice::Dice;
-use crate::teller::{Teller, id};
+use crate::event_generator::{EventGenerator, id};
 
 /// What one play went through.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl std::ops::AddAssign for Tally {
 
 /// How a play may be spoiled, to see that the checks notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spoil {
+pub enum Corruption {
     /// The log loses an event that was acknowledged.
     Lose,
     /// The log keeps an event twice.
@@ -48,7 +48,7 @@ pub enum Spoil {
     EndTwice,
     /// An event is written with an earlier time than the one before.
     StepBack,
-    /// A text is kept other than it was said.
+    /// A text is stored with a change.
     Alter,
 }
 
@@ -57,7 +57,7 @@ const STEPS: u64 = 160;
 const START_MS: u64 = 1_777_803_825_000;
 
 /// Plays one seed to its end. The error names the first thing that was wrong.
-pub fn play(seed: u64, spoil: Option<Spoil>) -> anyhow::Result<Tally> {
+pub fn play(seed: u64, spoil: Option<Corruption>) -> anyhow::Result<Tally> {
     played(seed, spoil).map(|play| play.tally)
 }
 
@@ -67,7 +67,7 @@ pub fn runs(seed: u64) -> anyhow::Result<Vec<Vec<Event>>> {
     Ok(runs.filter(|events| !events.is_empty()).collect())
 }
 
-fn played(seed: u64, spoil: Option<Spoil>) -> anyhow::Result<Play> {
+fn played(seed: u64, spoil: Option<Corruption>) -> anyhow::Result<Play> {
     let mut play = Play::new(seed, spoil);
     for step in 0..STEPS {
         play.step().with_context(|| format!("seed {seed}, step {step}"))?;
@@ -80,7 +80,7 @@ struct Play {
     dice: Dice,
     now_ms: u64,
     runs: Vec<Run>,
-    spoil: Option<Spoil>,
+    spoil: Option<Corruption>,
     tally: Tally,
 }
 
@@ -94,7 +94,7 @@ struct Run {
 }
 
 impl Play {
-    fn new(seed: u64, spoil: Option<Spoil>) -> Self {
+    fn new(seed: u64, spoil: Option<Corruption>) -> Self {
         let dice = Dice::new(seed);
         let mut minter = Minter::default();
         let runs = (0..RUNS).map(|n| {
@@ -137,8 +137,8 @@ impl Play {
         let prompt = |kind| dice.pick(&run.belief.open(kind)).cloned().unwrap_or_else(|| id("unknown"));
         match dice.below(100) {
             0..65 => {
-                let teller = Teller { dice, tag: &run.tag, wild: 40, patience: 30 };
-                let batch = teller.batch(&run.belief, 5);
+                let event_generator = EventGenerator { dice, tag: &run.tag, wild: 40, patience: 30 };
+                let batch = event_generator.batch(&run.belief, 5);
                 let drafts: Vec<Draft> = batch.into_iter().map(Draft::from).collect();
                 match (drafts.is_empty(), run.belief.own) {
                     (true, _) => None,
@@ -146,7 +146,11 @@ impl Play {
                     (false, false) => Some(Command::Append { drafts }),
                 }
             }
-            65..78 => Some(Command::Tick),
+            65..76 => Some(Command::Tick),
+            76..78 => {
+                let kind = *dice.pick(&PromptKind::ALL)?;
+                Some(Command::ExtendPrompt { kind, id: prompt(kind), seconds: dice.below(600), by: by() })
+            }
             78..86 => Some(Command::ResolveApproval {
                 approval_id: prompt(PromptKind::Approval),
                 approve: dice.permille(600),
@@ -217,21 +221,21 @@ impl Play {
         let Some(last) = run.log.last().cloned() else { return Ok(()) };
         let text = String::from_utf8(last.clone()).context("events are text")?;
         match spoil {
-            Spoil::Lose if run.log.len() > 3 => drop(run.log.pop()),
-            Spoil::Repeat if run.log.len() > 3 => run.log.push(last),
-            Spoil::EndTwice if run.state.is_ended() => {
+            Corruption::Lose if run.log.len() > 3 => drop(run.log.pop()),
+            Corruption::Repeat if run.log.len() > 3 => run.log.push(last),
+            Corruption::EndTwice if run.state.is_ended() => {
                 let mut event = codec::decode(&last)?;
                 event.sequence += 1;
                 event.event_id = EventId::new(ulid::Ulid(event.event_id.ulid().0 + 1));
                 run.log.push(codec::encode(&event));
             }
-            Spoil::StepBack if run.log.len() > 3 => {
+            Corruption::StepBack if run.log.len() > 3 => {
                 let mut event = codec::decode(&last)?;
                 event.occurred_ms -= 3_600_000;
                 run.log.pop();
                 run.log.push(codec::encode(&event));
             }
-            Spoil::Alter if text.contains(r#""delta":""#) => {
+            Corruption::Alter if text.contains(r#""delta":""#) => {
                 run.log.pop();
                 run.log.push(text.replace(r#""delta":""#, r#""delta":"not "#).into_bytes());
             }
@@ -343,7 +347,7 @@ impl Run {
             Command::Append { .. } => Command::Append { drafts: before },
             _ => Command::Progress { drafts: before },
         };
-        // What a batch brings about may hang on its end, so its part need not stand alone.
+        // Effects of a batch may depend on its end, so a part of it may be illegal alone.
         let Ok(mut events) = decide(&self.state, before, stamp) else { return Ok(()) };
         if events.len() != index {
             return Ok(());
@@ -395,7 +399,13 @@ mod tests {
 
     #[test]
     fn every_harm_is_noticed() {
-        for spoil in [Spoil::Lose, Spoil::Repeat, Spoil::EndTwice, Spoil::StepBack, Spoil::Alter] {
+        for spoil in [
+            Corruption::Lose,
+            Corruption::Repeat,
+            Corruption::EndTwice,
+            Corruption::StepBack,
+            Corruption::Alter,
+        ] {
             for seed in 0..10 {
                 assert!(play(seed, Some(spoil)).is_err(), "{spoil:?} with seed {seed}");
             }

@@ -1,9 +1,9 @@
-//! A store that fails as stores do: late, refused, half heard, cut off. And, for proving the checks, one
+//! A store that fails as stores do: late, refused, half answered, cut off. And, for proving the checks, one
 //! that lies ([`Mutant`]).
 //!
-//! What survives is a [`MemoryStore`]; a [`FaultStore`] is what one engine holds of it. Appends stand in
-//! line; the store's writer takes some, writes them after a while, tells the observer after another, and
-//! answers. A cut loses what was not written, and some of what stands in line is written all the same.
+//! What survives is a [`MemoryStore`]; a [`FaultStore`] is one engine's handle of it. Appends are
+//! queued; the store's writer takes some, writes them after a while, calls the observer after another, and
+//! answers. A cut loses what was not written, and some of the queue is written all the same.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -25,7 +25,7 @@ use crate::dice::Dice;
 use crate::limits;
 use crate::trace::Trace;
 
-/// The folds of the catalogue, as their spaces are called behind `catalogue.`.
+/// The folds of the catalogue, by their spaces after `catalogue.`.
 pub const FOLDS: [&str; 20] = [
     "runs",
     "task_runs",
@@ -52,17 +52,17 @@ pub const FOLDS: [&str; 20] = [
 /// How often what goes wrong, in a thousand, and how slow the store is.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// Refused at the door.
+    /// Refused before it is queued.
     pub refuse: u64,
-    /// Nothing was written, and that is said.
+    /// Nothing was written, and the answer is a failure.
     pub fail: u64,
-    /// Written and told, but the answer says that it failed.
+    /// Written and observed, but the answer is a failure.
     pub lose_answer: u64,
-    /// Written, told to nobody, and the answer says that it failed.
+    /// Written but not observed, and the answer is a failure.
     pub unheard: u64,
     /// A read fails.
     pub read: u64,
-    /// The longest a write takes, and the longest before it is told, in milliseconds.
+    /// The longest a write takes, and the longest until it is observed, in milliseconds.
     pub write_ms: u64,
     pub tell_ms: u64,
 }
@@ -72,15 +72,15 @@ pub struct Faults {
 pub enum Mutant {
     /// One append is acknowledged and not written.
     DropAppend,
-    /// The same, where it is somebody's answer to an approval.
+    /// The same, for an answer to an approval.
     DropAnswer,
     /// One record is written twice.
     RepeatRecord,
     /// An ending is written twice.
     RepeatEnding,
-    /// Two commits are told in each other's place.
+    /// Two commits are observed in swapped order.
     SwapFeed,
-    /// Commits are told before they are written.
+    /// Commits are observed before they are written.
     TellEarly,
     /// Rows that list runs are not written, now and then.
     ForgetRuns,
@@ -90,7 +90,7 @@ pub enum Mutant {
     ForgetDeadlines,
     /// One append is never answered.
     NeverAnswer,
-    /// One record is written other than it was told.
+    /// One record is stored with a byte changed after it was observed.
     AlterByte,
     /// The heads of streams are made up.
     WrongHead,
@@ -102,7 +102,7 @@ pub enum Mutant {
     ForgetCut,
     /// One cut takes a record more.
     CutTooMuch,
-    /// One stream is said to be erased and left as it is.
+    /// One stream is reported as erased and left as it is.
     ForgetErasing,
 }
 
@@ -127,7 +127,7 @@ impl Mutant {
         Mutant::ForgetErasing,
     ];
 
-    /// Whether it needs somebody who takes things away.
+    /// Whether it needs a client that removes things.
     pub fn is_about_taking(self) -> bool {
         matches!(self, Mutant::ForgetCut | Mutant::CutTooMuch | Mutant::ForgetErasing)
     }
@@ -250,19 +250,19 @@ impl FaultStore {
         *lock(&self.0.faults) = Faults { write_ms: 3, tell_ms: 2, ..Faults::default() };
     }
 
-    /// Cuts the power. Some of what stood in line is written all the same; nobody hears of it.
+    /// Cuts the power. Some of the queue is written all the same, without an observer.
     pub async fn cut(&self) {
         self.0.cut.store(true, Ordering::SeqCst);
         let line: Vec<Waiting> = lock(&self.0.line).drain(..).collect();
         let written = if line.is_empty() { 0 } else { self.0.dice.index(line.len() + 1) };
-        self.0.trace.say(format_args!("store cut with {} in line, {written} written", line.len()));
+        self.0.trace.log(format_args!("store cut with {} in line, {written} written", line.len()));
         for waiting in line.into_iter().take(written) {
             let _unheard = self.0.write(&waiting.append);
         }
         self.0.tasks.end_all(Duration::ZERO).await;
         let many = answer(self.0.disk.memory().last_position()).unwrap_or(0) > 60;
         if many && self.0.disk.strikes(Mutant::LoseLast, 1) {
-            self.0.trace.say("store lied");
+            self.0.trace.log("store lied");
             self.0.disk.lose_last(10);
         }
     }
@@ -294,7 +294,7 @@ impl StoreInner {
             return;
         }
         let faults = self.faults();
-        let early = self.disk.mutant == Some(Mutant::TellEarly) && self.tell_early().await;
+        let early = self.disk.mutant == Some(Mutant::TellEarly) && self.observe_early().await;
         let count = if early { 1 } else { 1 + self.dice.index(waiting.min(limits::GROUP_MAX)) };
         self.wait(faults.write_ms).await;
         // Until here it stood in line, so a cut finds it there.
@@ -303,7 +303,7 @@ impl StoreInner {
             self.trace.count(|counts| counts.faults += 1);
             let kind =
                 *self.dice.pick(&[FaultKind::Io, FaultKind::Full, FaultKind::Busy]).expect("not empty");
-            self.trace.say(format_args!("store fails a group of {count} with {kind:?}"));
+            self.trace.log(format_args!("store fails a group of {count} with {kind:?}"));
             group.into_iter().for_each(|waiting| drop(waiting.answer.send(Err(fault(kind).into()))));
             return;
         }
@@ -329,14 +329,14 @@ impl StoreInner {
         let lost = unheard || self.dice.permille(faults.lose_answer);
         if lost {
             self.trace.count(|counts| counts.faults += 1);
-            self.trace.say(format_args!("store loses {} answers, unheard: {unheard}", answers.len()));
+            self.trace.log(format_args!("store loses {} answers, unheard: {unheard}", answers.len()));
         }
         for (waiting, answer) in answers {
             if self.disk.strikes(Mutant::NeverAnswer, 20) {
                 lock(&self.disk.unanswered).push(waiting);
                 continue;
             }
-            // Nobody may be waiting any more.
+            // The caller may have left.
             let _unwanted = waiting.send(if lost { Err(fault(FaultKind::Io).into()) } else { answer });
         }
     }
@@ -347,7 +347,7 @@ impl StoreInner {
         }
     }
 
-    /// Writes one append as it is, or as the mutant has it. Answers with what the observer must hear.
+    /// Writes one append as it is, or as the mutant changes it. Returns what the observer must see.
     fn write(&self, append: &Append) -> Result<(Committed, Vec<FeedRecord>), AppendError> {
         let memory = self.disk.memory();
         let written = self.mutated(append);
@@ -364,7 +364,7 @@ impl StoreInner {
                 hasher
             });
             let hash = &hash.finalize().to_hex()[..12];
-            self.trace.say(format_args!(
+            self.trace.log(format_args!(
                 "store {} {}..={} at {} {hash}",
                 part.stream, landed.first_sequence, landed.last_sequence, landed.first_position
             ));
@@ -375,13 +375,13 @@ impl StoreInner {
             }
         }
         for cut in &append.cuts {
-            self.trace.say(format_args!("store cuts {} before {}", cut.stream, cut.keep_from));
+            self.trace.log(format_args!("store cuts {} before {}", cut.stream, cut.keep_from));
         }
         for stream in &append.erased {
-            self.trace.say(format_args!("store erases {stream}"));
+            self.trace.log(format_args!("store erases {stream}"));
         }
         if !as_meant {
-            self.trace.say("store lied");
+            self.trace.log("store lied");
         }
         Ok((committed, records))
     }
@@ -470,12 +470,12 @@ impl StoreInner {
             fresh.swap(place, place + 1);
             fresh[place].record.position = positions[0];
             fresh[place + 1].record.position = positions[1];
-            self.trace.say("store lied");
+            self.trace.log("store lied");
         }
     }
 
-    /// Tells of the one append that stands in line, and then takes long to write it.
-    async fn tell_early(&self) -> bool {
+    /// Calls the observer for the one queued append, and then takes long to write it.
+    async fn observe_early(&self) -> bool {
         let fresh = {
             let line = lock(&self.line);
             let [one] = line.as_slices().0 else { return false };
@@ -551,7 +551,7 @@ impl Store for FaultStore {
         }
         if self.0.dice.permille(self.0.faults().refuse) {
             self.0.trace.count(|counts| counts.faults += 1);
-            self.0.trace.say("store refuses an append");
+            self.0.trace.log("store refuses an append");
             return Box::pin(ready(Err(fault(FaultKind::Busy).into())));
         }
         let (sender, answer) = oneshot::channel();

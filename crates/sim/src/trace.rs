@@ -1,4 +1,4 @@
-//! Everything a play observes, as text in the order in which it was observed, and what was found wrong.
+//! The trace of a play: every observation as text, in order, and the failures found.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,15 +23,15 @@ pub enum Check {
     Endings,
     /// The first answer wins, and no second one is accepted.
     Answers,
-    /// The catalogue says what the log adds up to.
+    /// The catalogue equals the fold of the log.
     Catalogue,
-    /// Whoever asks is answered, and whoever waits for events gets them.
+    /// Every call is answered, and every waiting reader gets its events.
     Live,
-    /// What nobody answered in time has its default.
+    /// An unanswered prompt gets its default in time.
     Timeouts,
     /// Nothing that is handed over is larger than it may be.
     Bounds,
-    /// What is gone of a run is what its newest marker names, and whoever reads over it is told so.
+    /// Missing events of a run are those its newest marker names, and readers of them get a gap.
     Gaps,
     /// A deleted task is gone with its runs, for good, and no other is.
     Erased,
@@ -55,7 +55,7 @@ pub struct Counts {
     pub prunes: u64,
     pub pins: u64,
     pub deletions: u64,
-    /// Times that somebody was told of a gap, and that a reader was cut off because its run was erased.
+    /// Gaps that readers got, and readers that were cut off because their run was erased.
     pub gaps: u64,
     pub cut_off: u64,
 }
@@ -111,7 +111,7 @@ impl Trace {
         self.clock.now_ms().saturating_sub(self.start_ms)
     }
 
-    pub fn say(&self, line: impl fmt::Display) {
+    pub fn log(&self, line: impl fmt::Display) {
         let at = self.elapsed_ms();
         let mut inner = self.inner();
         inner.text.push_str(&format!("{at:>8} {line}\n"));
@@ -119,7 +119,7 @@ impl Trace {
 
     pub fn wrong(&self, check: Check, what: impl fmt::Display) {
         let line = format!("{check:?}: {what}");
-        self.say(format_args!("WRONG {line}"));
+        self.log(format_args!("WRONG {line}"));
         let mut inner = self.inner();
         inner.checks.insert(check);
         if inner.wrong.len() < limits::WRONGS_MAX {

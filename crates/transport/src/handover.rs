@@ -1,8 +1,8 @@
-//! An event stream that whoever holds the socket may take and write itself. See [`Handover`].
+//! An event stream that the server may take from the HTTP library and write to the socket itself. See [`Handover`].
 //!
-//! A stream rests most of its life, and thousands rest at a time. An HTTP library keeps its buffers for each
-//! of them and looks at every piece again, although after the head nothing of HTTP is left but the length
-//! of a chunk. It must never know what the pieces say.
+//! A stream is idle most of its life, and thousands are open at a time. An HTTP library keeps its buffers for each
+//! of them and processes every piece again, although after the head only chunk lengths
+//! are left of HTTP. It must never know the content of the pieces.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub struct Piece {
 /// A stream, piece by piece. An empty piece is nothing.
 pub type Pieces = Pin<Box<dyn Stream<Item = Piece> + Send>>;
 
-/// Put among the extensions of a response whose body is [`Handover::body`]: the stream goes to who asks first.
+/// An extension of a response whose body is [`Handover::body`]: the first taker gets the stream.
 #[derive(Clone)]
 pub struct Handover(Arc<Mutex<Option<Pieces>>>);
 
@@ -35,7 +35,7 @@ impl Handover {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The bytes of the stream, for where nobody takes it: it is taken when they are first asked for.
+    /// The bytes of the stream, for a server that does not take it: it is taken at the first poll.
     pub fn body(self) -> impl Stream<Item = Bytes> + Send + 'static {
         let taken = stream::once(async move { self.take().unwrap_or_else(|| Box::pin(stream::empty())) });
         taken.flatten().map(|piece| piece.bytes)

@@ -1,4 +1,4 @@
-//! When a quiet stream is to show that it lives. See [`Heartbeat`].
+//! Heartbeats: when an idle stream sends a sign of life. See [`Heartbeat`].
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// To be used within the runtime, whose timer it needs.
+    /// Must be created within the runtime, whose timer it needs.
     pub fn new(every: Duration) -> Self {
         Heartbeat { every, timer: Box::pin(tokio::time::sleep(every)), sent_at: recount_world::moment() }
     }

@@ -1,6 +1,7 @@
-//! Wire mechanics that every face shares: event streams, media types, peers that stop reading, places that are shared.
+//! Wire mechanics that every face shares: event streams, media types, stalled peers, shared limits.
 //!
-//! Begin with [`sse`]; a stream reaches its socket through [`Handover`] and [`outlet`]. This crate must never know about events: it moves frames and bytes.
+//! Entry point: [`sse`]; a stream reaches its socket through [`Handover`] and [`outlet`]. This crate must never know about
+//! events: it moves frames and bytes.
 
 mod handover;
 mod heartbeat;

@@ -1,11 +1,11 @@
-//! Bounds of the wire, and what happens at them.
+//! Limits of the wire, and what happens at each.
 
 use std::time::Duration;
 
 /// The longest an event stream stays silent; then a comment is sent, so that proxies and peers see it live.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
-/// What a reader is told to wait before it connects again, in milliseconds.
+/// How long a reader is asked to wait before it reconnects, in milliseconds.
 pub const RETRY_MS: u64 = 1_000;
 
 /// Bytes of ready frames that go into one write; what is left goes into the next.
@@ -14,8 +14,8 @@ pub const MERGED_WRITE_BYTES_MAX: usize = 64 * 1024;
 /// How long a peer may leave a write without taking a byte; then its connection fails.
 pub const WRITE_STALL: Duration = Duration::from_secs(30);
 
-/// Bytes that a peer sends while it is told a stream and that are kept for later; what is more is left in the
-/// socket, and then it is noticed only by writing that the peer has left.
+/// Bytes that a peer sends during a stream and that are kept for later. More is left in the
+/// socket, and then only a failed write shows that the peer has left.
 pub const SENT_BEHIND_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of one line of a stream that is read; more ends the stream with an error.

@@ -1,8 +1,8 @@
-//! What a request's `Accept` header asks for. Begin with [`prefers_event_stream`].
+//! Content negotiation by a request's `Accept` header. Entry point: [`prefers_event_stream`].
 
 /// Which of the two forms of a reading is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ResponseFormat {
     /// A page of JSON.
     Json,
     /// A stream of events.
@@ -21,23 +21,29 @@ enum Fit {
 
 /// Reads an `Accept` header. Without one, or when both forms are equally welcome, JSON is sent; an event
 /// stream is sent when it is liked better, or liked as much and named while JSON is not.
-pub fn prefers_event_stream(accept: Option<&str>) -> Wanted {
-    let Some(accept) = accept.map(str::trim).filter(|accept| !accept.is_empty()) else { return Wanted::Json };
+pub fn prefers_event_stream(accept: Option<&str>) -> ResponseFormat {
+    let Some(accept) = accept.map(str::trim).filter(|accept| !accept.is_empty()) else {
+        return ResponseFormat::Json;
+    };
     let json = weight(accept, "application", "json");
     let stream = weight(accept, "text", "event-stream");
     let liked = |choice: Option<(Fit, u16)>| choice.filter(|(_, weight)| *weight > 0);
     match (liked(json), liked(stream)) {
-        (None, None) => Wanted::Neither,
-        (Some(_), None) => Wanted::Json,
-        (None, Some(_)) => Wanted::EventStream,
+        (None, None) => ResponseFormat::Neither,
+        (Some(_), None) => ResponseFormat::Json,
+        (None, Some(_)) => ResponseFormat::EventStream,
         (Some((json_fit, json)), Some((stream_fit, stream))) => {
             let named_alone = stream_fit == Fit::Exact && json_fit < Fit::Exact;
-            if stream > json || (stream == json && named_alone) { Wanted::EventStream } else { Wanted::Json }
+            if stream > json || (stream == json && named_alone) {
+                ResponseFormat::EventStream
+            } else {
+                ResponseFormat::Json
+            }
         }
     }
 }
 
-/// Whether a `Content-Type` says that a body is JSON.
+/// Whether a `Content-Type` is JSON.
 pub fn is_json(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
@@ -83,8 +89,8 @@ mod tests {
 
     #[test]
     fn what_is_asked_for() {
-        use Wanted::{EventStream, Json, Neither};
-        let table: &[(&str, Wanted)] = &[
+        use ResponseFormat::{EventStream, Json, Neither};
+        let table: &[(&str, ResponseFormat)] = &[
             ("", Json),
             ("  ", Json),
             ("*/*", Json),

@@ -1,7 +1,7 @@
-//! Writing an event stream onto a socket, as the chunked body of an HTTP response. See [`write()`].
+//! Writes an event stream to a socket, as the chunked body of an HTTP response. See [`write()`].
 //!
-//! Meanwhile it looks whether the peer has left. What the peer sends already is kept for who serves the
-//! connection afterwards. It must never know what the pieces say.
+//! Meanwhile it notices when the peer leaves. Bytes that the peer sends early are kept for the next request of the
+//! connection. It must never know the content of the pieces.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -99,7 +99,7 @@ impl Outlet {
     }
 }
 
-/// Hears whether the peer leaves.
+/// Notices when the peer leaves.
 fn listen<IO: AsyncRead + Unpin>(
     io: &mut StallGuard<IO>,
     sent: &mut BytesMut,

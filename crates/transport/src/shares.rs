@@ -1,6 +1,6 @@
-//! Places that several owners share, so that no owner can take all of them.
+//! Fair shares of a limited number of places, so that no owner can take all of them.
 //!
-//! Each owner has a few places of its own. Once these are taken, it takes from those that all share. This must not know
+//! Each owner has a few places of its own. Once these are taken, it takes from the shared ones. This must not know
 //! what an owner or a place is. Look at [`Shares::try_take`].
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct ShareLimits {
     /// Places that all owners share.
     pub shared_max: usize,
-    /// Places that each owner has beside those.
+    /// Places of each owner in addition to those.
     pub own_max: usize,
     /// All places of owners' own together; owners that come when these are taken have none of their own.
     pub own_total_max: usize,
@@ -25,8 +25,8 @@ impl ShareLimits {
         ShareLimits { shared_max: max - own_max, own_max, own_total_max: usize::MAX }
     }
 
-    /// Limits with which all owners together take `max` places, of which a `kept` part goes to those who have no more
-    /// than `own` of it.
+    /// Limits with which all owners together take at most `max` places. A part `kept` of it is reserved for owners with no
+    /// more than `own` places.
     pub fn of_all(max: usize, kept: usize, own: usize) -> Self {
         let kept = kept.min(max);
         ShareLimits { shared_max: max - kept, own_max: own.min(kept), own_total_max: kept }
@@ -58,7 +58,7 @@ struct Taken<O> {
 /// Places that were taken; given back when this is dropped.
 pub struct Share<O: Eq + Hash + Clone> {
     inner: Arc<Inner<O>>,
-    /// Whose own places they are; `None` for shared ones.
+    /// The owner whose own places they are; `None` for shared ones.
     owner: Option<O>,
     places: usize,
 }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_all_that_is_shared_leaves_others_their_own() {
+    fn an_owner_of_all_shared_places_leaves_others_their_own() {
         let shares = shares(3, 2, usize::MAX);
         let greedy: Vec<_> = std::iter::from_fn(|| shares.try_take(&"a", 1)).collect();
         assert_eq!((greedy.len(), shares.taken(), shares.refused()), (5, 5, 1));

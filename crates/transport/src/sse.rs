@@ -1,4 +1,4 @@
-//! Event streams (`text/event-stream`): frames written, and frames read.
+//! Event streams (`text/event-stream`): writes and reads frames.
 //!
 //! Writing is [`push_data`] and its siblings: they only append to a buffer. Reading is [`Decoder`].
 
@@ -11,7 +11,7 @@ pub use decode::{Decoder, DecoderError, Frame};
 /// The media type of an event stream.
 pub const MEDIA_TYPE: &str = "text/event-stream";
 
-/// A frame that says nothing but that the stream lives.
+/// A frame without content that shows that the stream is alive.
 pub const HEARTBEAT: &[u8] = b":\n\n";
 
 /// A frame with a cursor. The hot path: `data` is one line as it was stored, so it is not searched.
@@ -27,7 +27,7 @@ pub fn push_data(out: &mut BytesMut, id: u64, data: &[u8]) {
     out.put_slice(b"\n\n");
 }
 
-/// A frame with a name that moves the reader's place and tells no event.
+/// A named frame that moves the reader's cursor and carries no event.
 pub fn push_mark(out: &mut BytesMut, event: &str, id: u64, data: &[u8]) {
     let mut digits = [0; 20];
     out.put_slice(b"id: ");
@@ -58,7 +58,7 @@ pub fn push_comment(out: &mut BytesMut, text: &str) {
     out.put_u8(b'\n');
 }
 
-/// Tells the reader how long to wait before it connects again.
+/// Sets how long the reader waits before it reconnects.
 pub fn push_retry(out: &mut BytesMut, ms: u64) {
     let mut digits = [0; 20];
     out.put_slice(b"retry: ");

@@ -1,4 +1,4 @@
-//! Cutting a peer that stopped reading. See [`StallGuard`].
+//! Cuts a peer that stopped reading (a slow or stalled reader). See [`StallGuard`].
 
 use std::future::Future;
 use std::io;
@@ -12,9 +12,9 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A connection whose writes fail with [`io::ErrorKind::TimedOut`] when the peer takes nothing for too long.
+/// A connection whose writes fail with [`io::ErrorKind::TimedOut`] when the peer reads nothing for too long.
 ///
-/// Only waiting counts: a connection with nothing to write may rest as long as it likes.
+/// Only pending writes count: a connection with nothing to write may be idle as long as it likes.
 pub struct StallGuard<IO> {
     io: IO,
     limit: Duration,
@@ -27,7 +27,7 @@ pub struct StallGuard<IO> {
 }
 
 impl<IO> StallGuard<IO> {
-    /// To be used within the runtime, whose timer it needs.
+    /// Must be created within the runtime, whose timer it needs.
     pub fn new(io: IO, limit: Duration) -> Self {
         StallGuard { io, limit, waiting: Arc::default(), timer: None, given_back: BytesMut::new() }
     }
@@ -36,7 +36,7 @@ impl<IO> StallGuard<IO> {
         &self.io
     }
 
-    /// Tells whether a write waits for the peer, also when the connection is in other hands.
+    /// Whether a write waits for the peer, readable also after the connection was handed over.
     pub fn waiting(&self) -> Arc<AtomicBool> {
         self.waiting.clone()
     }

@@ -1,4 +1,4 @@
-//! What time it is.
+//! Clocks: the current time from the operating system, or a manual clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ impl Clock for RuntimeClock {
     }
 }
 
-/// Stands where it is put.
+/// A clock that only moves when it is set.
 #[derive(Default)]
 pub struct ManualClock(AtomicU64);
 

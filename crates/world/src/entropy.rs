@@ -1,9 +1,9 @@
-//! Where randomness comes from.
+//! Sources of randomness: the operating system, or a seed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// 128 bits nobody can guess (or, in a simulation, everybody can repeat).
+/// 128 unpredictable bits (or, in a simulation, reproducible ones).
 pub trait Entropy: Send + Sync + 'static {
     fn draw(&self) -> u128;
 }

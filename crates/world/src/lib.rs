@@ -1,7 +1,7 @@
-//! The world as handed to us: a clock, entropy, and a tree of tasks with named kinds.
+//! The operating system's clock, entropy and task spawning, passed to all other crates as a [`World`].
 //!
-//! The only crate that asks the operating system what time it is, draws randomness or spawns. All
-//! others receive a [`World`], so a simulation can hand them another one. It must never know the domain.
+//! The only crate that reads the time, draws randomness or spawns. All
+//! others receive a [`World`], so a simulation can replace it. It must never know the domain.
 
 mod clock;
 mod entropy;

@@ -1,9 +1,9 @@
-//! Bounds of the world.
+//! Limits of the world, and what happens at each.
 
 use std::time::Duration;
 
-/// How long a wait on the wall clock sleeps before it looks again: the most that a clock set forward
-/// can delay it.
+/// How long a wait on the wall clock sleeps before it checks again: the longest delay after the clock was set
+/// forward.
 pub const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// Pieces of work that block at once, each on a thread of its own; a further one waits for its turn.

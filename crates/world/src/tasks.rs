@@ -1,4 +1,4 @@
-//! The task tree: every task has a kind, and the kind says how it ends.
+//! The task tree: every task has a kind, and the kind decides how it ends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
-/// What a task is for. Shutdown ends kinds in this order: services first (nothing new comes in),
-/// then connections, effects, and writers last, so that what was accepted is still written.
+/// The kind of a task. Shutdown ends kinds in this order: services first (no new input),
+/// then connections, effects, and writers last, so that accepted commands are still written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A listener or a sweeper; told to stop, then left to finish.
+    /// A listener or a sweeper; asked to stop, then allowed to finish.
     Service,
     /// One client's connection or stream.
     Connection,
@@ -35,7 +35,7 @@ struct Inner {
     blocking: Arc<tokio::sync::Semaphore>,
 }
 
-/// Work that blocks ended in a panic, which is told where all panics are.
+/// Blocking work panicked; the panic is reported like all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Panicked;
 
@@ -45,7 +45,7 @@ struct Group {
     ended: tokio::sync::Notify,
 }
 
-/// Tells a task that its kind is being ended. Cheap to clone.
+/// Signals a task that its kind is being ended. Cheap to clone.
 #[derive(Clone)]
 pub struct Shutdown(watch::Receiver<bool>);
 
@@ -53,7 +53,7 @@ impl Shutdown {
     /// Returns when the task should end.
     pub async fn requested(&mut self) {
         if self.0.wait_for(|stop| *stop).await.is_err() {
-            // The tree itself is gone, which is as good as being told.
+            // The tree itself was dropped, which also means to stop.
         }
     }
 
@@ -90,9 +90,9 @@ impl Tasks {
         tokio::spawn(counted(future, leave));
     }
 
-    /// Does a short piece of work that blocks, such as reading a file, beside the runtime's own threads. It
-    /// counts as alive until it has ended, also when nobody waits for it any more, so it must end by itself.
-    /// Paused time stands still meanwhile.
+    /// Runs a short piece of blocking work, such as reading a file, outside the runtime's own threads. It
+    /// counts as alive until it ends, even if its result is no longer awaited, so it must end by itself.
+    /// Paused time does not advance meanwhile.
     pub async fn block<T: Send + 'static>(
         &self,
         kind: Kind,
@@ -116,7 +116,7 @@ impl Tasks {
         self.group(kind).alive.load(Ordering::SeqCst)
     }
 
-    /// Tells one kind to end and waits, at most `patience`. Answers how many were still alive then.
+    /// Asks one kind to end and waits, at most `patience`. Returns how many tasks were still alive then.
     pub async fn end(&self, kind: Kind, patience: Duration) -> usize {
         let group = self.group(kind);
         group.stop.send_replace(true);
@@ -204,10 +204,10 @@ mod tests {
             assert_eq!(much.len(), 4096);
         };
         let task = large([0; 4096]);
-        let (its_own, begun) = (size_of_val(&task), counted(task, leave()));
-        assert!(size_of_val(&begun) < its_own + 64, "{} for {its_own}", size_of_val(&begun));
+        let (its_own, counting) = (size_of_val(&task), counted(task, leave()));
+        assert!(size_of_val(&counting) < its_own + 64, "{} for {its_own}", size_of_val(&counting));
         assert_eq!(tasks.alive(Kind::Effect), 1);
-        drop(begun);
+        drop(counting);
         assert_eq!(tasks.alive(Kind::Effect), 0);
         counted(async {}, leave()).await;
         assert_eq!(tasks.alive(Kind::Effect), 0);

@@ -1,32 +1,23 @@
-//! Functions that are too long to be read at once. Known ones are listed and can only become shorter. Look at [`check`].
-
-mod known;
+//! Functions that are too long to be read at once. Look at [`check`].
 
 use super::Report;
-use super::ratchet::{Counts, Ratchet};
 use super::tree::Tree;
-use known::KNOWN;
 
 const RULE: &str = "functions";
-const LIST: &str = "xtask/src/tidy/functions/known.rs";
 
 /// Lines from `fn` to the closing brace; more is refused, in tests too.
 const LINES_MAX: usize = 120;
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
-    let mut counts = Counts::new();
     for (path, source) in &tree.sources {
         for (name, lines) in source.bodies() {
-            let found = counts.entry((path.clone(), name.to_owned())).or_default();
-            if lines.len() > found.count {
-                (found.path, found.line, found.count) = (path.clone(), lines.start, lines.len());
+            let count = lines.len();
+            if count > LINES_MAX {
+                let why = format!("`{name}` has {count} lines; the most is {LINES_MAX}: what are its parts?");
+                report.refuse(path, lines.start, RULE, why);
             }
         }
     }
-    let reason = |_: &str, name: &str, count: usize| {
-        format!("`{name}` has {count} lines; the most is {LINES_MAX}: what are its parts?")
-    };
-    Ratchet { rule: RULE, most: LINES_MAX, known: KNOWN, list: LIST }.hold(tree, &counts, reason, report);
 }
 
 #[cfg(test)]

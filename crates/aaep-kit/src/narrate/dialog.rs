@@ -4,7 +4,7 @@
 
 use recount_aaep::wire::{Decision, ReplyToken, Response};
 
-use super::open_prompt::{AskedPrompt, Asks};
+use super::open_prompt::{AskedPrompt, PromptKind};
 use crate::limits;
 
 /// A key.
@@ -49,10 +49,10 @@ impl PromptAnswer {
             PromptAnswer::Response(Response::Number(number)) => format!("Answered: {number}."),
             PromptAnswer::Response(Response::Text(text)) => {
                 let label = match &prompt.asks {
-                    Asks::Clarification { choices, .. } => {
+                    PromptKind::Clarification { choices, .. } => {
                         choices.iter().find(|choice| choice.value == *text).map(|choice| &choice.label)
                     }
-                    Asks::Confirmation { .. } => None,
+                    PromptKind::Confirmation { .. } => None,
                 };
                 format!("Answered: {}.", super::wording::line(label.unwrap_or(text)))
             }
@@ -71,14 +71,14 @@ pub(super) enum YesOrNo {
 
 pub(super) fn yes_or_no(prompt: &AskedPrompt, yes: bool) -> YesOrNo {
     match &prompt.asks {
-        Asks::Confirmation { may_accept: true, is_grave: true, .. } if yes => YesOrNo::ConfirmFirst,
-        Asks::Confirmation { may_accept: true, .. } if yes => {
+        PromptKind::Confirmation { may_accept: true, is_grave: true, .. } if yes => YesOrNo::ConfirmFirst,
+        PromptKind::Confirmation { may_accept: true, .. } if yes => {
             YesOrNo::Answer(PromptAnswer::Decision(Decision::Accept))
         }
-        Asks::Confirmation { may_reject: true, .. } if !yes => {
+        PromptKind::Confirmation { may_reject: true, .. } if !yes => {
             YesOrNo::Answer(PromptAnswer::Decision(Decision::Reject))
         }
-        Asks::Clarification { yes_no: true, .. } => {
+        PromptKind::Clarification { yes_no: true, .. } => {
             YesOrNo::Answer(PromptAnswer::Response(Response::Bool(yes)))
         }
         _ => YesOrNo::NotTaken,
@@ -88,7 +88,7 @@ pub(super) fn yes_or_no(prompt: &AskedPrompt, yes: bool) -> YesOrNo {
 /// An answer that was typed, or why it is none.
 pub(super) fn typed(prompt: &AskedPrompt, text: &str) -> Result<PromptAnswer, String> {
     let text = text.trim();
-    let Asks::Clarification { numeric, freetext, choices, .. } = &prompt.asks else {
+    let PromptKind::Clarification { numeric, freetext, choices, .. } = &prompt.asks else {
         return Err(prompt.asks.keys());
     };
     if text.is_empty() {
@@ -118,4 +118,4 @@ pub(super) fn type_character(text: &mut String, character: char) -> bool {
 /// What `?` speaks.
 pub(super) const HELP: &str = "Space or s: silence. r: repeat the last, 3 r the last three. w: where am I. \
     p: read the next prompt. y: approve or yes. n: reject or no. a: type an answer. A number and Enter: choose an \
-    answer. Plus and minus: more or less detail. c: cancel the run. q: quit.";
+    answer. Plus and minus: more or less detail. e: ask for more time. c: cancel the run. q: quit.";

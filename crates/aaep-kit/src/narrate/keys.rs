@@ -7,10 +7,13 @@ use recount_aaep::wire::{
 
 use super::dialog::{self, Dialog, HELP, NarratorKey, PromptAnswer, YesOrNo};
 use super::narrator::{Narrator, NarratorEffect};
-use super::open_prompt::{AskedPrompt, Asks};
+use super::open_prompt::{AskedPrompt, PromptKind};
+use super::outgoing::Outgoing;
 use super::utterance::SpeechPriority;
 use super::wording;
 use crate::limits;
+
+const NOT_CONNECTED: &str = "Not connected. Nothing was sent. Press the key again when it is connected.";
 
 impl Narrator {
     /// A key was pressed. `skipped` is how many utterances were cut short so far.
@@ -33,8 +36,15 @@ fn press(narrator: &mut Narrator, key: NarratorKey, now_ms: u64, skipped: u64) {
         },
         Dialog::Cancelling(session) => match (key, narrator.sessions.get(session)) {
             (NarratorKey::Enter, Some(known)) if known.end.is_none() => {
-                let id = known.id.clone();
-                narrator.effects.push(NarratorEffect::CancelSession(id));
+                let session = known.id.clone();
+                match narrator.subscription.clone() {
+                    Some(subscription) => {
+                        narrator.say_reply("Asked to cancel.");
+                        let cancel = Outgoing::Cancel { subscription, session };
+                        narrator.effects.push(NarratorEffect::Send(cancel));
+                    }
+                    None => narrator.say_reply(NOT_CONNECTED),
+                }
             }
             (NarratorKey::Enter, _) => narrator.say_reply("The run has ended already."),
             _ => narrator.say_reply("Not cancelled."),
@@ -64,6 +74,7 @@ fn command(narrator: &mut Narrator, key: NarratorKey, now_ms: u64, skipped: u64)
         NarratorKey::Char(yes @ ('y' | 'n')) => yes_or_no(narrator, yes == 'y', now_ms),
         NarratorKey::Char('a') => begin_typing(narrator, now_ms),
         NarratorKey::Enter if !digits.is_empty() => choose(narrator, &digits, now_ms),
+        NarratorKey::Char('e') => extend(narrator),
         NarratorKey::Char('c') => ask_to_cancel(narrator),
         NarratorKey::Char('?' | 'h') => narrator.say_reply(HELP),
         NarratorKey::Char('q') => narrator.effects.push(NarratorEffect::Quit),
@@ -87,7 +98,7 @@ fn press_digit(narrator: &mut Narrator, digit: char) {
 /// The choice with a number, of the current prompt: its value and its label.
 fn chosen(narrator: &Narrator, digits: &str) -> Option<(AskedPrompt, (String, String))> {
     let prompt = narrator.prompts.current()?;
-    let Asks::Clarification { choices, .. } = &prompt.asks else { return None };
+    let PromptKind::Clarification { choices, .. } = &prompt.asks else { return None };
     let at = digits.parse::<usize>().ok()?.checked_sub(1)?;
     let choice = choices.get(at)?;
     Some((prompt.clone(), (choice.value.clone(), wording::line(&choice.label))))
@@ -129,7 +140,7 @@ fn begin_typing(narrator: &mut Narrator, now_ms: u64) {
         return narrator.say_reply("The prompt has just changed. Listen, and press the key again.");
     }
     match &prompt.asks {
-        Asks::Clarification { freetext, numeric, choices, .. }
+        PromptKind::Clarification { freetext, numeric, choices, .. }
             if *freetext || *numeric || !choices.is_empty() =>
         {
             narrator.dialog = Dialog::Typing { token: prompt.token, text: String::new() };
@@ -179,8 +190,7 @@ fn typing(
 /// Sends an answer. What became of it shows in later events: the protocol acknowledges nothing.
 fn answer(narrator: &mut Narrator, prompt: &AskedPrompt, given: &PromptAnswer, now_ms: u64) {
     let Some(subscription) = narrator.subscription.clone() else {
-        return narrator
-            .say_reply("Not connected. Nothing was sent. Press the key again when it is connected.");
+        return narrator.say_reply(NOT_CONNECTED);
     };
     let token = prompt.token.clone();
     let timestamp = Timestamp::of_millis(i64::try_from(now_ms).unwrap_or(i64::MAX));
@@ -194,7 +204,7 @@ fn answer(narrator: &mut Narrator, prompt: &AskedPrompt, given: &PromptAnswer, n
     };
     narrator.say_reply(&given.spoken(prompt));
     narrator.prompts.answered(&prompt.token);
-    narrator.effects.push(NarratorEffect::Send(Box::new(message)));
+    narrator.effects.push(NarratorEffect::Send(message.into()));
     if let Some(next) = narrator.prompts.advance(now_ms).cloned() {
         narrator.read(&next, now_ms);
     }
@@ -279,8 +289,19 @@ fn change_level(narrator: &mut Narrator, up: bool) {
             ..Capabilities::default()
         };
         let wish: Message = SubscriptionRenegotiate::new(subscription, capabilities).into();
-        narrator.effects.push(NarratorEffect::Send(Box::new(wish)));
+        narrator.effects.push(NarratorEffect::Send(wish.into()));
     }
+}
+
+/// PromptKind for more time to answer the current prompt.
+fn extend(narrator: &mut Narrator) {
+    let Some(token) = narrator.prompts.current().map(|prompt| prompt.token.clone()) else {
+        return narrator.say_reply("No prompt is open.");
+    };
+    let Some(subscription) = narrator.subscription.clone() else { return narrator.say_reply(NOT_CONNECTED) };
+    let time = wording::seconds(limits::EXTENSION_SECONDS);
+    narrator.say_reply(&format!("Asked for {time} more."));
+    narrator.effects.push(NarratorEffect::Send(Outgoing::Extend { subscription, token }));
 }
 
 /// Of the current prompt's session, or of the one that was spoken of last.

@@ -8,7 +8,8 @@ use recount_aaep::{Body, Event, Message};
 
 use super::dialog::Dialog;
 use super::level::SpeechLevel;
-use super::open_prompt::{Added, AskedPrompt, Asks, OpenPrompts};
+use super::open_prompt::{Added, AskedPrompt, OpenPrompts, PromptKind};
+use super::outgoing::Outgoing;
 use super::sessions::{NarratedSessions, SessionEnd};
 use super::utterance::{SpeechPriority, Utterance};
 use super::wording;
@@ -25,9 +26,7 @@ pub enum NarratorEffect {
     /// Show what is typed.
     Echo(String),
     /// Send to the producer. If that fails, call [`Narrator::not_sent`].
-    Send(Box<Message>),
-    /// Cancel what this session does.
-    CancelSession(SessionId),
+    Send(Outgoing),
     Ended {
         session: SessionId,
         end: SessionEnd,
@@ -92,11 +91,13 @@ impl Narrator {
     }
 
     /// A reply could not be sent: its prompt is open again.
-    pub fn not_sent(&mut self, message: &Message, why: &str) -> Vec<NarratorEffect> {
-        match message {
-            Message::ConfirmationReply(reply) => self.prompts.reopen(&reply.reply_token),
-            Message::ClarificationReply(reply) => self.prompts.reopen(&reply.reply_token),
-            _ => {}
+    pub fn not_sent(&mut self, outgoing: &Outgoing, why: &str) -> Vec<NarratorEffect> {
+        if let Outgoing::Message(message) = outgoing {
+            match &**message {
+                Message::ConfirmationReply(reply) => self.prompts.reopen(&reply.reply_token),
+                Message::ClarificationReply(reply) => self.prompts.reopen(&reply.reply_token),
+                _ => {}
+            }
         }
         self.announce(SpeechPriority::Important, &format!("Not sent: {why}. Press the key again."))
     }
@@ -187,10 +188,10 @@ impl Narrator {
     ) -> Option<AskedPrompt> {
         let (token, timeout_seconds, asks) = match &event.body {
             Body::AwaitingConfirmation(prompt) => {
-                (&prompt.reply_token, prompt.timeout_seconds, Asks::of_confirmation(prompt))
+                (&prompt.reply_token, prompt.timeout_seconds, PromptKind::of_confirmation(prompt))
             }
             Body::AwaitingClarification(prompt) => {
-                (&prompt.reply_token, prompt.timeout_seconds, Asks::of_clarification(prompt))
+                (&prompt.reply_token, prompt.timeout_seconds, PromptKind::of_clarification(prompt))
             }
             _ => return None,
         };

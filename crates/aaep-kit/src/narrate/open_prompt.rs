@@ -21,14 +21,14 @@ pub(super) struct AskedPrompt {
     pub(super) text: String,
     pub(super) language: String,
     pub(super) deadline_ms: u64,
-    pub(super) asks: Asks,
+    pub(super) asks: PromptKind,
     /// A reply was sent. It stays open until an event of its session shows what became of it.
     pub(super) is_answered: bool,
 }
 
 /// What a prompt takes for an answer.
 #[derive(Debug, Clone)]
-pub(super) enum Asks {
+pub(super) enum PromptKind {
     Confirmation {
         may_accept: bool,
         may_reject: bool,
@@ -44,11 +44,11 @@ pub(super) enum Asks {
     },
 }
 
-impl Asks {
-    pub(super) fn of_confirmation(prompt: &AwaitingConfirmation) -> Asks {
+impl PromptKind {
+    pub(super) fn of_confirmation(prompt: &AwaitingConfirmation) -> PromptKind {
         let irreversible =
             prompt.irreversible == Some(true) || prompt.reversibility == Some(Reversibility::Irreversible);
-        Asks::Confirmation {
+        PromptKind::Confirmation {
             may_accept: prompt.allows(&Decision::Accept),
             may_reject: prompt.allows(&Decision::Reject),
             is_grave: irreversible || prompt.risk_level == Some(Level::High),
@@ -56,12 +56,12 @@ impl Asks {
         }
     }
 
-    pub(super) fn of_clarification(prompt: &AwaitingClarification) -> Asks {
+    pub(super) fn of_clarification(prompt: &AwaitingClarification) -> PromptKind {
         let choices = prompt.choices.clone().unwrap_or_default();
         let kinds = prompt.accepted_response_kinds.as_deref();
         let takes = |kind: &str| kinds.is_some_and(|kinds| kinds.iter().any(|known| known == kind));
         let names_none = kinds.is_none_or(<[String]>::is_empty);
-        Asks::Clarification {
+        PromptKind::Clarification {
             yes_no: takes("yes_no"),
             numeric: takes("numeric"),
             freetext: takes("freetext") || (names_none && choices.is_empty()),
@@ -73,12 +73,12 @@ impl Asks {
     /// The keys that answer it.
     pub(super) fn keys(&self) -> String {
         match self {
-            Asks::Confirmation { may_accept, may_reject, .. } => match (may_accept, may_reject) {
+            PromptKind::Confirmation { may_accept, may_reject, .. } => match (may_accept, may_reject) {
                 (true, true) => "Press y to approve, n to reject.".to_owned(),
                 (true, false) => "Press y to approve.".to_owned(),
                 _ => "Press n to reject.".to_owned(),
             },
-            Asks::Clarification { yes_no, numeric, freetext, choices, .. } => {
+            PromptKind::Clarification { yes_no, numeric, freetext, choices, .. } => {
                 let mut ways = Vec::new();
                 if !choices.is_empty() {
                     ways.push("press a number and Enter");
@@ -103,12 +103,14 @@ impl Asks {
 
     fn without_answer(&self) -> Option<String> {
         match self {
-            Asks::Confirmation { default: Decision::Accept, .. } => Some("then it is approved".to_owned()),
-            Asks::Confirmation { .. } => Some("then it is rejected".to_owned()),
-            Asks::Clarification { default: Some(answer), .. } => {
+            PromptKind::Confirmation { default: Decision::Accept, .. } => {
+                Some("then it is approved".to_owned())
+            }
+            PromptKind::Confirmation { .. } => Some("then it is rejected".to_owned()),
+            PromptKind::Clarification { default: Some(answer), .. } => {
                 Some(format!("then the answer is {}", wording::line(answer)))
             }
-            Asks::Clarification { default: None, .. } => None,
+            PromptKind::Clarification { default: None, .. } => None,
         }
     }
 }

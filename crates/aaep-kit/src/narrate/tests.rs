@@ -78,13 +78,13 @@ fn written(effects: Vec<NarratorEffect>) -> Vec<String> {
         NarratorEffect::Silence => "silence".to_owned(),
         NarratorEffect::Cut => "cut".to_owned(),
         NarratorEffect::Echo(text) => format!("echo {text:?}"),
-        NarratorEffect::Send(message) => {
-            let message: Value = serde_json::from_str(&message.to_json()).unwrap();
-            let said =
-                ["decision", "response", "capabilities"].into_iter().find_map(|name| message.get(name));
+        NarratorEffect::Send(outgoing) => {
+            let message: Value = serde_json::from_str(&outgoing.to_json()).unwrap();
+            let said = ["decision", "response", "capabilities", "session_id", "seconds"]
+                .into_iter()
+                .find_map(|name| message.get(name));
             format!("send {} {}", message["type"].as_str().unwrap(), said.unwrap())
         }
-        NarratorEffect::CancelSession(session) => format!("cancel {session}"),
         NarratorEffect::Ended { session, end } => format!("ended {session} {end:?}"),
         NarratorEffect::Quit => "quit".to_owned(),
     };
@@ -428,7 +428,9 @@ fn keys_that_need_no_prompt() {
             vec![
                 "cut",
                 "Message: Cancel the run? Press Enter to cancel it, any other key to go back.",
-                "cancel sess_1",
+                "cut",
+                "Message: Asked to cancel.",
+                "send recount.control \"sess_1\"",
             ],
         ),
         (
@@ -445,6 +447,7 @@ fn keys_that_need_no_prompt() {
     }
     assert_eq!(stage.press("?")[1], format!("Message: {}", super::dialog::HELP));
     stage.asks("rpl_1");
+    assert_eq!(stage.press("e"), ["cut", "Message: Asked for 10 minutes more.", "send recount.extend 600"]);
     stage.now_ms += 290_000;
     assert_eq!(
         stage.press("w")[2],
@@ -499,7 +502,7 @@ fn several_sessions_are_told_apart() {
             "Message: 1 prompt is open: 5 minutes left, then it is rejected. Press p to hear it."
         ]
     );
-    assert_eq!(stage.press("c\n")[2], "cancel sess_1", "the run of the prompt");
+    assert_eq!(stage.press("c\n")[4], "send recount.control \"sess_1\"", "the run of the prompt");
 }
 
 #[test]
@@ -513,12 +516,13 @@ fn nothing_is_sent_without_a_subscription_and_a_failed_reply_can_be_repeated() {
     );
     stage.narrator.subscribed(Some(SubscriptionId::new("sub_2").unwrap()));
     let effects = stage.narrator.press(NarratorKey::Char('y'), NOW_MS, 0);
-    let Some(NarratorEffect::Send(message)) = effects.last() else { panic!("it is sent") };
+    let Some(NarratorEffect::Send(sent)) = effects.last() else { panic!("it is sent") };
+    let Outgoing::Message(message) = sent else { panic!("a message") };
     let recount_aaep::Message::ConfirmationReply(reply) = &**message else { panic!("a reply") };
     assert_eq!((reply.subscription_id.as_str(), reply.timestamp.millis()), ("sub_2", 1_779_632_540_000));
     assert_eq!(stage.press("y")[1], "Message: No prompt is open.");
     assert_eq!(
-        written(stage.narrator.not_sent(message, "no answer")),
+        written(stage.narrator.not_sent(sent, "no answer")),
         ["Important: Not sent: no answer. Press the key again."]
     );
     assert_eq!(stage.press("y")[2], "send confirmation.reply \"accept\"");
@@ -527,8 +531,8 @@ fn nothing_is_sent_without_a_subscription_and_a_failed_reply_can_be_repeated() {
 #[test]
 fn everything_that_is_kept_is_bounded() {
     let mut stage = Stage::new(SpeechLevel::Normal, true);
-    for number in 0..1_100 {
-        stage.hear(number, "session.started", json!({"summary_normal": "x".repeat(5_000)}));
+    for number in 0..1_030 {
+        stage.hear(number, "session.started", json!({"summary_normal": "x".repeat(2_100)}));
         stage.asks(&format!("rpl_{number}"));
     }
     let narrator = &stage.narrator;

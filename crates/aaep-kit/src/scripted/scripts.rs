@@ -5,15 +5,15 @@ use recount_aaep::wire::{Level, Reversibility};
 use crate::scenario::Scenario;
 
 /// A session: how it begins, what happens, how it ends.
-pub(super) struct Script {
-    pub(super) begins: &'static str,
-    pub(super) steps: &'static [Step],
+pub struct Script {
+    pub begins: &'static str,
+    pub steps: &'static [Step],
     /// What `session.completed` says. A step may end the session in another way.
-    pub(super) ends: &'static str,
+    pub ends: &'static str,
 }
 
 /// One thing that happens.
-pub(super) enum Step {
+pub enum Step {
     /// The state changes.
     State(&'static str, &'static str),
     /// Work in so many equal steps.
@@ -31,34 +31,34 @@ pub(super) enum Step {
 }
 
 /// One call.
-pub(super) struct Tool {
-    pub(super) name: &'static str,
-    pub(super) says: &'static str,
-    pub(super) args: &'static str,
-    pub(super) done: &'static str,
-    pub(super) risk: Level,
-    pub(super) irreversible: bool,
+pub struct Tool {
+    pub name: &'static str,
+    pub says: &'static str,
+    pub args: &'static str,
+    pub done: &'static str,
+    pub risk: Level,
+    pub irreversible: bool,
     /// Given up because it takes too long.
-    pub(super) times_out: bool,
+    pub times_out: bool,
 }
 
 /// A prompt, and what is done when it is accepted.
-pub(super) struct Confirm {
-    pub(super) action: &'static str,
-    pub(super) consequence: &'static str,
-    pub(super) reversibility: Reversibility,
-    pub(super) tool: &'static Tool,
+pub struct Confirm {
+    pub action: &'static str,
+    pub consequence: &'static str,
+    pub reversibility: Reversibility,
+    pub tool: &'static Tool,
     /// The same is asked for again while the prompt is open.
-    pub(super) twice: bool,
+    pub twice: bool,
 }
 
 /// A question with choices: what is sent back, and what is read to people.
-pub(super) struct Clarify {
-    pub(super) question: &'static str,
-    pub(super) context: &'static str,
-    pub(super) choices: &'static [(&'static str, &'static str)],
-    pub(super) answers: &'static str,
-    pub(super) unavailable: &'static str,
+pub struct Clarify {
+    pub question: &'static str,
+    pub context: &'static str,
+    pub choices: &'static [(&'static str, &'static str)],
+    pub answers: &'static str,
+    pub unavailable: &'static str,
 }
 
 const FETCH: Tool = Tool {
@@ -132,7 +132,7 @@ const SENTENCES: &[&str] =
     &["The moon goes round the earth. ", "It takes about a month. ", "It always shows us the same side."];
 
 /// The script of a scenario.
-pub(super) fn script(scenario: Scenario) -> Script {
+pub fn script(scenario: Scenario) -> Script {
     use Step::{Fail, Progress, Say, State, Tell, Tool as Call};
     let (begins, steps, ends): (_, &[Step], _) = match scenario {
         Scenario::Brief => (
@@ -251,7 +251,7 @@ fn prompting_script(scenario: Scenario) -> Script {
 
 /// Which scenario an input asks for: its own sentence, or else the first word that says it. What says nothing is
 /// answered briefly; what would be a prompt is done step by step where nothing is asked.
-pub(super) fn scenario(text: &str, asks: bool) -> Scenario {
+pub fn scenario(text: &str, asks: bool) -> Scenario {
     const WORDS: &[(&str, Scenario)] = &[
         ("handoff", Scenario::Handoff),
         ("escalate", Scenario::Handoff),

@@ -15,8 +15,8 @@ use crate::limits;
 use crate::narrate::Utterance;
 
 /// A socket, of either kind.
-trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
+trait SpeechSocket: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> SpeechSocket for S {}
 
 /// What became of an utterance, with the id that [`SsipClient::speak`] gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct VoiceSettings {
 
 /// One connection.
 pub struct SsipClient {
-    socket: Box<dyn Socket>,
+    socket: Box<dyn SpeechSocket>,
     decoder: SsipDecoder,
     /// Notifications that came while a reply was awaited.
     events: VecDeque<SpeechEvent>,
@@ -72,7 +72,7 @@ impl SsipClient {
             why: why.to_string(),
         };
         let connected = async {
-            let socket: io::Result<Box<dyn Socket>> = match address {
+            let socket: io::Result<Box<dyn SpeechSocket>> = match address {
                 SsipAddress::Unix(path) => {
                     UnixStream::connect(path).await.map(|socket| Box::new(socket) as _)
                 }

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod capture;
+mod public_suite;
 mod python;
 mod replay;
+mod suite;
 mod theirs;

@@ -10,14 +10,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 const MISSING: &str = "speech-dispatcher cannot be started; install it: apt-get install -y --no-install-recommends speech-dispatcher";
 
-pub struct Dispatcher {
+pub(crate) struct Dispatcher {
     folder: tempfile::TempDir,
     child: Child,
 }
 
 impl Dispatcher {
     /// With the module `dummy` or `writer`. An utterance takes the writer so many seconds.
-    pub fn start(module: &str, utterance_seconds: &str) -> Dispatcher {
+    pub(crate) fn start(module: &str, utterance_seconds: &str) -> Dispatcher {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         std::fs::create_dir_all(folder.path().join("conf/modules")).unwrap();
@@ -58,24 +58,24 @@ impl Dispatcher {
         dispatcher
     }
 
-    pub fn socket(&self) -> PathBuf {
+    fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
     /// What `SPEECHD_ADDRESS` is set to for its clients.
-    pub fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         format!("unix_socket:{}", self.socket().display())
     }
 
     /// What the writer has spoken so far.
-    pub fn spoken(&self) -> String {
+    pub(crate) fn spoken(&self) -> String {
         read(&self.folder.path().join("spoken"))
     }
 
-    /// Waits until the writer has begun to speak this.
+    /// Waits until the writer has started to speak this.
     #[allow(dead_code, reason = "each test program uses some of it")]
     #[track_caller]
-    pub fn wait_for(&self, text: &str) {
+    pub(crate) fn wait_for(&self, text: &str) {
         let until = recount_world::moment() + PATIENCE;
         while !self.spoken().contains(text) {
             assert!(recount_world::moment() < until, "{text:?} is not spoken; there is: {}", self.spoken());

@@ -8,8 +8,8 @@ use recount_aaep_kit::narrate::{SpeechPriority, Utterance};
 use recount_aaep_kit::ssip::{SpeechEvent, SsipAddress, SsipClient, SsipError, VoiceSettings};
 
 async fn client(dispatcher: &Dispatcher) -> SsipClient {
-    let address = SsipAddress::Unix(dispatcher.socket());
-    SsipClient::open(&address, VoiceSettings { rate: Some(40) }).await.unwrap()
+    let variable = |name: &str| (name == "SPEECHD_ADDRESS").then(|| dispatcher.address());
+    SsipClient::find(variable, VoiceSettings { rate: Some(40) }).await.unwrap()
 }
 
 fn utterance(priority: SpeechPriority, text: &str, language: &str) -> Utterance {
@@ -40,10 +40,12 @@ async fn an_utterance_is_spoken_and_its_end_is_reported() {
 
 #[tokio::test]
 async fn an_utterance_that_is_cancelled_ends_at_once() {
-    let dispatcher = Dispatcher::start("writer", "1");
+    let dispatcher = Dispatcher::start("writer", "3");
     let mut client = client(&dispatcher).await;
     let id = client.speak(&utterance(SpeechPriority::Text, "A long story.", "en")).await.unwrap();
     assert_eq!(client.next().await.unwrap(), SpeechEvent::Began(id.clone()));
+    // The module of this service ignores a cancellation that comes before it has started its program.
+    dispatcher.wait_for("A long story.");
     client.cancel().await.unwrap();
     assert_eq!(client.next().await.unwrap(), SpeechEvent::Cancelled(id));
     let id = client.speak(&utterance(SpeechPriority::Important, "A prompt.", "en")).await.unwrap();

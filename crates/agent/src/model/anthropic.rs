@@ -8,7 +8,7 @@ mod request;
 
 use std::sync::Arc;
 
-use super::stream::{Answer, NoAnswer};
+use super::stream::{ModelStream, NoAnswer};
 use super::{Capability, Endpoint, EndpointError, Model, Reply, Request, Secret};
 
 /// Where Anthropic itself is.
@@ -60,7 +60,7 @@ impl Model for Anthropic {
             None => Ok(self.endpoint.clone()),
         };
         match endpoint {
-            Ok(endpoint) => Box::new(Answer::begin(&endpoint, "messages", body, events)),
+            Ok(endpoint) => Box::new(ModelStream::begin(&endpoint, "messages", body, events)),
             Err(failure) => Box::new(NoAnswer(failure)),
         }
     }

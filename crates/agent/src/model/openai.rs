@@ -9,7 +9,7 @@ mod request;
 
 use std::sync::Arc;
 
-use super::stream::{Answer, NoAnswer};
+use super::stream::{ModelStream, NoAnswer};
 use super::wire::calls_before;
 use super::{Capability, Endpoint, EndpointError, Model, Reply, Request, Secret};
 
@@ -61,7 +61,7 @@ impl Model for OpenAi {
             None => Ok(self.endpoint.clone()),
         };
         match endpoint {
-            Ok(endpoint) => Box::new(Answer::begin(&endpoint, "chat/completions", body, chunks)),
+            Ok(endpoint) => Box::new(ModelStream::begin(&endpoint, "chat/completions", body, chunks)),
             Err(failure) => Box::new(NoAnswer(failure)),
         }
     }

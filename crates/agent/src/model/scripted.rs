@@ -89,7 +89,7 @@ impl Model for Scripted {
             begun: None,
             tokens_said: 0.0,
             pieces_said: 0,
-            at: Stage::Thinking(0),
+            at: PlayStage::Thinking(0),
         })
     }
 
@@ -118,12 +118,12 @@ struct Performance {
     begun: Option<Instant>,
     tokens_said: f64,
     pieces_said: u32,
-    at: Stage,
+    at: PlayStage,
 }
 
 /// What is said next, and from which byte or call on.
 #[derive(Debug, Clone, Copy)]
-enum Stage {
+enum PlayStage {
     Thinking(usize),
     Text(usize),
     Call(usize),
@@ -145,35 +145,35 @@ impl Performance {
             tokio::time::sleep_until(due).await;
         }
         if let Some(scripted) = &self.turn.failure
-            && (self.pieces_said >= scripted.after || matches!(self.skip_empty(), Stage::Finish))
+            && (self.pieces_said >= scripted.after || matches!(self.skip_empty(), PlayStage::Finish))
         {
             return Err(self.fail(scripted, due).await);
         }
         self.pieces_said = self.pieces_said.saturating_add(1);
         let piece = match self.skip_empty() {
-            Stage::Thinking(from) => {
+            PlayStage::Thinking(from) => {
                 let thinking = self.turn.thinking.as_deref().unwrap_or_default();
                 let range = next_piece(thinking, from, self.pace);
                 let said = thinking[range.clone()].to_owned();
-                self.said(Stage::Thinking(range.end), &said);
+                self.said(PlayStage::Thinking(range.end), &said);
                 Piece::Thinking(said)
             }
-            Stage::Text(from) => {
+            PlayStage::Text(from) => {
                 let text = self.turn.text.as_deref().unwrap_or_default();
                 let range = next_piece(text, from, self.pace);
                 let said = text[range.clone()].to_owned();
-                self.said(Stage::Text(range.end), &said);
+                self.said(PlayStage::Text(range.end), &said);
                 Piece::Text(said)
             }
-            Stage::Call(at) => {
+            PlayStage::Call(at) => {
                 let call = self.turn.call[at].clone();
                 let input = input_of(&call);
-                self.said(Stage::Call(at + 1), &input);
+                self.said(PlayStage::Call(at + 1), &input);
                 let made_up = || format!("scripted_{}", self.calls_so_far + at + 1);
                 Piece::Call { provider_call_id: call.id.unwrap_or_else(made_up), name: call.name, input }
             }
-            Stage::Finish => {
-                self.at = Stage::Finish;
+            PlayStage::Finish => {
+                self.at = PlayStage::Finish;
                 let usual = if self.turn.call.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
                 Piece::Finish { stop: self.turn.stop.unwrap_or(usual), usage: self.usage }
             }
@@ -191,26 +191,26 @@ impl Performance {
     }
 
     /// The stage that has something left to say.
-    fn skip_empty(&self) -> Stage {
+    fn skip_empty(&self) -> PlayStage {
         let length = |text: &Option<String>| text.as_deref().map_or(0, str::len);
         let mut at = self.at;
-        if let Stage::Thinking(from) = at
+        if let PlayStage::Thinking(from) = at
             && from >= length(&self.turn.thinking)
         {
-            at = Stage::Text(0);
+            at = PlayStage::Text(0);
         }
-        if let Stage::Text(from) = at
+        if let PlayStage::Text(from) = at
             && from >= length(&self.turn.text)
         {
-            at = Stage::Call(0);
+            at = PlayStage::Call(0);
         }
         match at {
-            Stage::Call(call) if call >= self.turn.call.len() => Stage::Finish,
+            PlayStage::Call(call) if call >= self.turn.call.len() => PlayStage::Finish,
             at => at,
         }
     }
 
-    fn said(&mut self, next: Stage, what: &str) {
+    fn said(&mut self, next: PlayStage, what: &str) {
         self.at = next;
         self.tokens_said += tokens(what, self.pace);
     }

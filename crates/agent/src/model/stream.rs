@@ -1,6 +1,6 @@
 //! One attempt at an answer that comes as a stream of events: the wait for it, its bounds, and its end.
 //!
-//! Look at [`Answer`]; what the events say is for a [`Protocol`]. Every wait is kept in the answer and not in the
+//! Look at [`ModelStream`]; what the events say is for a [`Protocol`]. Every wait is kept in the answer and not in the
 //! future that is polled, so dropping that loses nothing, and dropping the answer closes the connection. It must
 //! never know what a provider's events look like.
 
@@ -35,10 +35,10 @@ pub(super) enum Heard {
 }
 
 /// An answer on its way.
-pub(super) struct Answer<P> {
+pub(super) struct ModelStream<P> {
     endpoint: Endpoint,
     protocol: P,
-    stage: Stage,
+    stage: ConnectionStage,
     decoder: Decoder,
     pieces: VecDeque<Piece>,
     /// What the answer comes to, told when all pieces are.
@@ -60,19 +60,19 @@ impl Reply for NoAnswer {
     }
 }
 
-enum Stage {
+enum ConnectionStage {
     Opening(BoxFuture<'static, Result<Chunks, Failure>>),
     Reading(Chunks),
 }
 
-impl<P: Protocol> Answer<P> {
+impl<P: Protocol> ModelStream<P> {
     pub(super) fn begin(endpoint: &Endpoint, path: &'static str, body: Vec<u8>, protocol: P) -> Self {
         let asked = endpoint.clone();
         let opening = async move { asked.ask(path, body).await }.boxed();
-        Answer {
+        ModelStream {
             endpoint: endpoint.clone(),
             protocol,
-            stage: Stage::Opening(opening),
+            stage: ConnectionStage::Opening(opening),
             decoder: Decoder::with_limits(limits::MODEL_LINE_BYTES_MAX, limits::MODEL_EVENT_BYTES_MAX),
             pieces: VecDeque::new(),
             end: None,
@@ -103,15 +103,17 @@ impl<P: Protocol> Answer<P> {
         let until = *self.until.get_or_insert(now + patience.first);
         let words_until = *self.words_until.get_or_insert(now + patience.first.max(patience.between_words));
         let heard = match &mut self.stage {
-            Stage::Opening(opening) => {
+            ConnectionStage::Opening(opening) => {
                 match tokio::time::timeout_at(until, opening).await {
-                    Ok(Ok(chunks)) => self.stage = Stage::Reading(chunks),
+                    Ok(Ok(chunks)) => self.stage = ConnectionStage::Reading(chunks),
                     Ok(Err(why)) => self.end = Some(Err(why)),
                     Err(_) => self.run_out(patience.first),
                 }
                 return;
             }
-            Stage::Reading(chunks) => tokio::time::timeout_at(until.min(words_until), chunks.next()).await,
+            ConnectionStage::Reading(chunks) => {
+                tokio::time::timeout_at(until.min(words_until), chunks.next()).await
+            }
         };
         match heard {
             Ok(Some(Ok(chunk))) => {
@@ -188,7 +190,7 @@ impl<P: Protocol> Answer<P> {
     }
 }
 
-impl<P: Protocol> Reply for Answer<P> {
+impl<P: Protocol> Reply for ModelStream<P> {
     fn next(&mut self) -> BoxFuture<'_, Result<Piece, Failure>> {
         self.step().boxed()
     }

@@ -180,7 +180,6 @@ fn is_decided_later(name: &str, args: &[Word]) -> bool {
 fn by_name(name: &str, args: &[&str]) -> Risk {
     let first = args.iter().copied().find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let has = |word: &str| args.contains(&word);
-    let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
     if is_reader(name) && !database(args, name) {
         return if reader_writes(name, args) { UNKNOWN } else { READS };
     }
@@ -191,7 +190,16 @@ fn by_name(name: &str, args: &[&str]) -> Risk {
     if asks || args.len() == 1 && matches!(args[0], "--version" | "--help") {
         return READS;
     }
-    match name {
+    let risk = of_system_program(name, args, first);
+    let risk = risk.or_else(|| of_build_program(name, args, first));
+    risk.or_else(|| of_remote_program(name, args, first)).unwrap_or(UNKNOWN)
+}
+
+/// Programs for files, devices, users and the machine itself.
+fn of_system_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
+    let has = |word: &str| args.contains(&word);
+    let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
+    Some(match name {
         "rm" | "rmdir" | "unlink" => remove(args),
         "find" => {
             if has("-delete") {
@@ -237,6 +245,18 @@ fn by_name(name: &str, args: &[&str]) -> Risk {
         "ssh" | "scp" | "sftp" | "telnet" => REMOTE,
         "rsync" if args.iter().any(|arg| arg.contains(':')) => REMOTE,
         "rsync" if starts("--del") => REMOVES,
+        "dropdb" => DROPS,
+        "truncate" => DESTROYS,
+        "mv" | "cp" | "tee" | "touch" | "mkdir" | "ln" | "patch" | "install" => CHANGES,
+        _ => return None,
+    })
+}
+
+/// Programs that build, test and publish what is in a workspace.
+fn of_build_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
+    let has = |word: &str| args.contains(&word);
+    let starts = |start: &str| args.iter().any(|arg| arg.starts_with(start));
+    Some(match name {
         "npm" | "pnpm" | "yarn" | "bun" => match first {
             "publish" | "unpublish" | "deprecate" => PUBLISHES,
             "test" | "t" | "ls" | "list" | "outdated" | "audit" if !has("fix") => BUILDS,
@@ -287,6 +307,14 @@ fn by_name(name: &str, args: &[&str]) -> Risk {
         },
         "twine" if first == "upload" => PUBLISHES,
         "gem" if matches!(first, "push" | "yank") => PUBLISHES,
+        _ => return None,
+    })
+}
+
+/// Programs that change containers, clusters and services elsewhere.
+fn of_remote_program(name: &str, args: &[&str], first: &str) -> Option<Risk> {
+    let has = |word: &str| args.contains(&word);
+    Some(match name {
         "docker" | "podman" => match first {
             "push" => PUBLISHES,
             "rm" | "rmi" | "prune" => REMOVES,
@@ -310,11 +338,8 @@ fn by_name(name: &str, args: &[&str]) -> Risk {
             }
         }
         "aws" | "gcloud" | "az" | "doctl" | "fly" | "heroku" | "vercel" | "netlify" => PUBLISHES,
-        "dropdb" => DROPS,
-        "truncate" => DESTROYS,
-        "mv" | "cp" | "tee" | "touch" | "mkdir" | "ln" | "patch" | "install" => CHANGES,
-        _ => UNKNOWN,
-    }
+        _ => return None,
+    })
 }
 
 fn is_reader(name: &str) -> bool {

@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use super::plan::Plan;
-use super::stage::Stage;
+use super::stage::MountCopies;
 use super::view::{HELPER, What, view};
 
 /// What bubblewrap inherits and where it finds what it binds.
@@ -18,7 +18,7 @@ pub(crate) struct Inherited<'a> {
     /// Files that stand in for ones of the machine.
     pub(crate) files: &'a [(PathBuf, RawFd)],
     /// Copies of mounts, where this process is root and bubblewrap will not be.
-    pub(crate) stage: Option<&'a Stage>,
+    pub(crate) stage: Option<&'a MountCopies>,
 }
 
 /// Everything up to the inner stage's own arguments.
@@ -78,7 +78,7 @@ pub(crate) fn arguments(plan: &Plan, inherited: &Inherited<'_>) -> Vec<OsString>
             // Of bubblewrap's user, which may be another than the command's; nobody else is in there.
             What::Folder => say(&[&"--perms", &"0777", &"--dir", path]),
             What::Devices => say(&[&"--dev", path]),
-            What::Device(name) => say(&[&"--dev-bind", &Stage::device(name), path]),
+            What::Device(name) => say(&[&"--dev-bind", &MountCopies::device(name), path]),
             What::Processes => say(&[&"--proc", path]),
             What::Helper => say(&[&"--ro-bind", &source(&plan.helper), path]),
             What::Sealed => {

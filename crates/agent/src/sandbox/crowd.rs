@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::delegated;
+use super::hierarchies::Hierarchies;
 use crate::limits;
 
 /// Processes of ours that are counted with those of the command, and some more, so that who is at its bound is seen to
@@ -32,43 +33,8 @@ static TRIES: AtomicU64 = AtomicU64::new(0);
 /// The bounds of what is put on a disk, on systems of either kind.
 const SWAP_FILES: [&str; 2] = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
 
-/// The hierarchies of a machine, and this process's place in them.
-#[derive(Debug, Clone)]
-pub(crate) struct Hierarchies {
-    /// Where the groups of a controller are on systems that have one hierarchy for each.
-    version_1: PathBuf,
-    /// Where those are that have one for all.
-    version_2: Vec<PathBuf>,
-    /// What `/proc/self/cgroup` says.
-    own: String,
-    /// Whether memory can be put on a disk, where it does not count.
-    has_swap: bool,
-}
-
-impl Hierarchies {
-    pub(crate) fn of_this_machine() -> Hierarchies {
-        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-        Hierarchies {
-            version_1: "/sys/fs/cgroup".into(),
-            version_2: ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(PathBuf::from).into(),
-            own: fs::read_to_string("/proc/self/cgroup").unwrap_or_default(),
-            // The first line is a heading.
-            has_swap: swaps.lines().count() > 1,
-        }
-    }
-
-    /// The group of this process in the hierarchy for all controllers.
-    pub(crate) fn own_group(&self) -> Option<PathBuf> {
-        let path = self.own.lines().find_map(|line| line.strip_prefix("0::"))?;
-        // One that leads out of what this process is shown.
-        let path = Some(path).filter(|path| !path.split('/').any(|part| part == ".."))?;
-        let root = self.version_2.iter().find(|root| root.join("cgroup.controllers").exists())?;
-        Some(root.join(path.trim_start_matches('/')))
-    }
-}
-
 /// A group that is to be made: in which group, with which files written.
-struct Wanted {
+struct WantedGroup {
     within: PathBuf,
     /// Where this process is now.
     before: PathBuf,
@@ -101,7 +67,7 @@ pub(crate) struct Most {
 struct Joined {
     folder: PathBuf,
     before: PathBuf,
-    kept: Kept,
+    kept: KeptBounds,
 }
 
 /// The groups that this process is in, and why it is not in others.
@@ -113,14 +79,14 @@ pub(crate) struct Crowd {
 
 /// What the kernel bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptBounds {
     pub(crate) processes: bool,
     pub(crate) memory: bool,
 }
 
-impl Kept {
-    fn or(self, other: Kept) -> Kept {
-        Kept { processes: self.processes || other.processes, memory: self.memory || other.memory }
+impl KeptBounds {
+    fn or(self, other: KeptBounds) -> KeptBounds {
+        KeptBounds { processes: self.processes || other.processes, memory: self.memory || other.memory }
     }
 }
 
@@ -154,8 +120,8 @@ impl Crowd {
     }
 
     /// What the groups bound that were joined.
-    pub(crate) fn kept(&self) -> Kept {
-        self.groups.iter().fold(Kept::default(), |kept, group| kept.or(group.kept))
+    pub(crate) fn kept(&self) -> KeptBounds {
+        self.groups.iter().fold(KeptBounds::default(), |kept, group| kept.or(group.kept))
     }
 
     /// Why there are no more of them, for people.
@@ -188,10 +154,10 @@ impl Crowd {
     }
 
     /// What such groups would bound here. Makes some to find out, and joins none.
-    pub(crate) fn would_keep() -> Kept {
+    pub(crate) fn would_keep() -> KeptBounds {
         let most = Most { processes: 1, memory_bytes: limits::COMMAND_MEMORY_BYTES };
         let machine = Hierarchies::of_this_machine();
-        let mut kept = Kept::default();
+        let mut kept = KeptBounds::default();
         for wanted in wanted(&machine, most) {
             // Others in this process may try at the same time.
             let number = TRIES.fetch_add(1, Ordering::Relaxed);
@@ -214,7 +180,7 @@ impl Drop for Crowd {
 }
 
 /// Makes a group with its bounds, or none.
-fn make(wanted: &Wanted, name: &str, has_swap: bool) -> io::Result<Joined> {
+fn make(wanted: &WantedGroup, name: &str, has_swap: bool) -> io::Result<Joined> {
     let folder = new_folder(&wanted.within, name)?;
     if let Err(why) = write_bounds(&folder, &wanted.bounds) {
         fs::remove_dir(&folder).ok();
@@ -222,7 +188,7 @@ fn make(wanted: &Wanted, name: &str, has_swap: bool) -> io::Result<Joined> {
     }
     let has = |name: &str| wanted.bounds.iter().any(|bound| bound.file.starts_with(name));
     let memory = has("memory.") && bounds_all_memory(&folder, has_swap);
-    let kept = Kept { processes: has("pids."), memory };
+    let kept = KeptBounds { processes: has("pids."), memory };
     Ok(Joined { folder, before: wanted.before.clone(), kept })
 }
 
@@ -263,7 +229,7 @@ fn enter(folder: &Path) -> io::Result<()> {
 }
 
 /// The groups that this system can be asked for.
-fn wanted(machine: &Hierarchies, most: Most) -> Vec<Wanted> {
+fn wanted(machine: &Hierarchies, most: Most) -> Vec<WantedGroup> {
     let processes = most.processes.saturating_add(SLACK).to_string();
     // The warden is in the group, too, and the look kills first where it can.
     let memory = most.memory_bytes.saturating_add(limits::COMMAND_MEMORY_SLACK_BYTES).to_string();
@@ -277,7 +243,7 @@ fn wanted(machine: &Hierarchies, most: Most) -> Vec<Wanted> {
         });
         if let Some(path) = path.filter(|_| hierarchy.join("cgroup.procs").exists()) {
             let within = hierarchy.join(path.trim_start_matches('/'));
-            all.push(Wanted { before: within.clone(), within, bounds });
+            all.push(WantedGroup { before: within.clone(), within, bounds });
         }
     };
     of_one("pids", vec![Bound::of("pids.max", &processes)]);
@@ -298,7 +264,7 @@ fn wanted(machine: &Hierarchies, most: Most) -> Vec<Wanted> {
             bounds.push(Bound { is_optional: true, ..Bound::of(SWAP_FILES[1], "0") });
         }
         if !bounds.is_empty() {
-            all.push(Wanted { within, before: own, bounds });
+            all.push(WantedGroup { within, before: own, bounds });
         }
     }
     all
@@ -341,7 +307,7 @@ mod tests {
     fn places(folder: &tempfile::TempDir, machine: &Hierarchies) -> Vec<(String, String, Vec<&'static str>)> {
         let under = |path: &Path| path.strip_prefix(folder.path()).unwrap().display().to_string();
         let wanted = wanted(machine, MOST).into_iter();
-        let files = |wanted: &Wanted| wanted.bounds.iter().map(|bound| bound.file).collect();
+        let files = |wanted: &WantedGroup| wanted.bounds.iter().map(|bound| bound.file).collect();
         wanted.map(|wanted| (under(&wanted.within), under(&wanted.before), files(&wanted))).collect()
     }
 
@@ -393,7 +359,7 @@ mod tests {
     fn a_group_that_cannot_be_joined_bounds_nothing_and_that_is_said() {
         let (folder, machine) = machine("own", "own", "memory pids");
         let crowd = Crowd::join_at(&machine, MOST);
-        assert_eq!(crowd.kept(), Kept::default());
+        assert_eq!(crowd.kept(), KeptBounds::default());
         let own = folder.path().join("own");
         assert!(crowd.missing().contains(&own.display().to_string()), "{}", crowd.missing());
         assert_eq!(fs::read_dir(own).unwrap().count(), 1, "nothing is left");

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::crowd::Hierarchies;
+use super::hierarchies::Hierarchies;
 
 /// The group that the server moves into.
 const SERVER: &str = "recount-server";

@@ -2,7 +2,7 @@
 //! can reach.
 //!
 //! Bubblewrap works as a user without rights and could not pass the folders of root on its way to a workspace. On
-//! the copy of the workspace, what root owns belongs to the command; on the disk it stays root's. Look at [`Stage`].
+//! the copy of the workspace, what root owns belongs to the command; on the disk it stays root's. Look at [`MountCopies`].
 //! It must never know what the copies are for.
 
 use std::ffi::{CStr, CString};
@@ -20,7 +20,7 @@ pub(crate) const DEVICES: &[(&str, u32, u32)] =
 
 /// Copies of mounts.
 #[derive(Debug, Default)]
-pub(crate) struct Stage {
+pub(crate) struct MountCopies {
     copies: Vec<Copy>,
 }
 
@@ -32,7 +32,7 @@ struct Copy {
     place: PathBuf,
 }
 
-impl Stage {
+impl MountCopies {
     /// Copies the mount at a path. With `mapping`, what root owns belongs to the one that it maps root to.
     pub(crate) fn add(&mut self, path: &Path, mapping: Option<&OwnedFd>) -> io::Result<()> {
         if self.place(path).is_some() {
@@ -124,7 +124,7 @@ fn make_devices() -> io::Result<()> {
     std::fs::create_dir(&folder)?;
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755))?;
     for (name, major, minor) in DEVICES {
-        let path = Stage::device(name);
+        let path = MountCopies::device(name);
         let place = text(&path)?;
         // SAFETY: the text ends with a zero and lives beyond the call.
         #[expect(unsafe_code, reason = "there is no wrapper for it here")]

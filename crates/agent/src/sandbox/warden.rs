@@ -18,7 +18,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 use super::crowd::{Crowd, Most};
 use super::plan::{Exit, FullWorkspace, Layer, Limit, News, Plan, Wish};
 use super::room::Room;
-use super::stage::Stage;
+use super::stage::MountCopies;
 use super::tree::Tree;
 use super::user::{self, CommandUser};
 use super::{bwrap, confine, landlock, modes, places, seccomp};
@@ -298,7 +298,7 @@ fn start_in_bubblewrap(
 
 /// What a command has of its own where the server is root.
 struct Own {
-    stage: Stage,
+    stage: MountCopies,
     namespace: OwnedFd,
     files: Vec<(PathBuf, OwnedFd)>,
 }
@@ -306,7 +306,7 @@ struct Own {
 impl Own {
     fn make(plan: &Plan, user: CommandUser) -> io::Result<Own> {
         let mapping = user.mapping()?;
-        let mut stage = Stage::default();
+        let mut stage = MountCopies::default();
         stage.add(&plan.workspace, Some(&mapping))?;
         for path in &plan.granted {
             // Of what the operator names, the command may read what the server may.

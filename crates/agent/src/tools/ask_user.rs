@@ -16,7 +16,7 @@ use crate::tools::input;
 pub(crate) struct AskUser;
 
 #[derive(Deserialize)]
-struct Input {
+struct AskUserInput {
     question: String,
     choices: Option<Vec<String>>,
     default: Option<String>,
@@ -69,7 +69,7 @@ impl Tool for AskUser {
     }
 
     fn asks(&self, call: &ForeignId, input: &Value) -> Option<Ask> {
-        let input: Input = input::read(input).ok()?;
+        let input: AskUserInput = input::read(input).ok()?;
         let mut asked = Requested::new(call.clone(), input.question);
         asked.tool_call_id = Some(call.clone());
         let kinds = if input.choices.is_some() { &["choice", "text"][..] } else { &["text"] };

@@ -58,13 +58,18 @@ impl Plan {
     }
 
     /// `1 hunk, +1/-1 line`, or `new file, 42 lines`.
-    pub(crate) fn summary(&self) -> String {
+    fn summary(&self) -> String {
         if self.is_new() {
             let lines = if self.patch.additions == 1 { "line" } else { "lines" };
             format!("new file, {} {lines}", self.patch.additions)
         } else {
             self.patch.summary()
         }
+    }
+
+    /// The same, with the path before it.
+    pub(crate) fn row(&self) -> String {
+        format!("{}: {}", self.place.told(), self.summary())
     }
 
     fn base_revision(&self) -> String {
@@ -86,7 +91,7 @@ impl Plan {
         Keep {
             kind: "patch",
             mime: "text/x-diff".to_owned(),
-            summary: Some(format!("{}: {}", self.place.told(), self.summary())),
+            summary: Some(self.row()),
             bytes: Bytes::copy_from_slice(&self.patch.text),
             call: Some(call.clone()),
             target: Some(Target {

@@ -14,10 +14,10 @@ use crate::sandbox::process::{Exit, FullWorkspace, Limit, Process, signal_name};
 use crate::sandbox::{Order, Sandbox, SandboxSettings};
 use crate::tool::{Cancel, Gone, How, Job, Keep, Outcome};
 use crate::tools::ending::{Stop, first_line};
-use crate::tools::output::{Kept, Side};
+use crate::tools::output::{KeptOutput, Side};
 
 /// What is run.
-pub(crate) struct Wanted {
+pub(crate) struct CommandPlan {
     pub(crate) argv: Vec<String>,
     /// In one line, for people.
     pub(crate) title: String,
@@ -41,7 +41,7 @@ struct Watch {
     process: Process,
     sides: [Side; 2],
     room: Box<[u8]>,
-    kept: Kept,
+    kept: KeptOutput,
     exit: Option<Exit>,
     cut: Option<Cut>,
     wall: Instant,
@@ -52,14 +52,14 @@ struct Watch {
     cancel: Cancel,
 }
 
-pub(crate) async fn run(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Outcome {
+pub(crate) async fn run(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Outcome {
     match carry_out(sandbox, job, wanted).await {
         Ok(outcome) => outcome,
         Err(stop) => stop.into(),
     }
 }
 
-async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Outcome, Stop> {
+async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Result<Outcome, Stop> {
     let Job { call, tool_name, terms, teller, keeper, redactor, cancel, .. } = job;
     if cancel.is_cancelled() {
         return Err(Stop::cancelled());
@@ -87,7 +87,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: Wanted) -> Result<Ou
         process,
         sides: [Side::new(Stream::Stdout, stdout, redactor), Side::new(Stream::Stderr, stderr, redactor)],
         room: vec![0; 2 * limits::READ_AT_ONCE_BYTES].into_boxed_slice(),
-        kept: Kept::default(),
+        kept: KeptOutput::default(),
         exit: None,
         cut: None,
         wall: began + wanted.timeout,

@@ -9,7 +9,7 @@ use crate::git;
 use crate::limits;
 use crate::sandbox::{Order, Sandbox};
 use crate::tool::Terms;
-use crate::tools::command::Wanted;
+use crate::tools::command::CommandPlan;
 use crate::tools::ending::{Stop, first_line};
 
 /// Whether git may reach other repositories.
@@ -27,7 +27,7 @@ pub(crate) async fn wanted(
     terms: &Terms,
     mut arguments: Vec<String>,
     reach: Reach,
-) -> Result<Wanted, Stop> {
+) -> Result<CommandPlan, Stop> {
     let long =
         arguments.iter().any(|word| word.len() > limits::GIT_ARGUMENT_BYTES_MAX || word.contains('\0'));
     if long || arguments.len() > limits::GIT_ARGUMENTS_MAX {
@@ -68,7 +68,7 @@ pub(crate) async fn wanted(
         arguments.splice(verb + 1..verb + 1, behind);
     }
     let argv = argv.into_iter().chain(arguments).collect();
-    Ok(Wanted { argv, title, environment, timeout: terms.command_timeout, kind: "git" })
+    Ok(CommandPlan { argv, title, environment, timeout: terms.command_timeout, kind: "git" })
 }
 
 /// Git and what is said before every verb.

@@ -17,7 +17,7 @@ pub struct GitDiff {
 }
 
 #[derive(Deserialize)]
-struct Input {
+struct GitDiffInput {
     path: Option<String>,
     staged: Option<bool>,
 }
@@ -73,7 +73,7 @@ impl Tool for GitDiff {
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Input { path, staged } = match input::read(job.input) {
+            let GitDiffInput { path, staged } = match input::read(job.input) {
                 Ok(input) => input,
                 Err(stop) => return Stop::into(stop),
             };

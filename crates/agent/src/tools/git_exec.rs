@@ -20,7 +20,7 @@ pub struct GitExec {
 }
 
 #[derive(Deserialize)]
-struct Input {
+struct GitExecInput {
     args: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ impl Tool for GitExec {
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Input { args } = match input::read(job.input) {
+            let GitExecInput { args } = match input::read(job.input) {
                 Ok(input) => input,
                 Err(stop) => return Stop::into(stop),
             };

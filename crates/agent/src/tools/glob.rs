@@ -12,14 +12,15 @@ use serde_json::{Value, json};
 use crate::limits;
 use crate::paths::{Links, Root};
 use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
-use crate::tools::ending::{Halt, Stop, Watch, aside, completed};
+use crate::tools::ending::{Halt, Stop, Watch, completed};
+use crate::tools::rooted::in_root;
 use crate::tools::walk::Walk;
 use crate::tools::{diff, input};
 
 pub(crate) struct Glob;
 
 #[derive(Deserialize)]
-struct Input {
+struct GlobInput {
     pattern: String,
     path: Option<String>,
 }
@@ -46,10 +47,7 @@ impl Tool for Glob {
                     "type": "string", "minLength": 1, "maxLength": limits::PATTERN_CHARS_MAX,
                     "description": "The pattern, relative to `path`."
                 },
-                "path": {
-                    "type": "string", "minLength": 1, "maxLength": limits::PATH_BYTES_MAX,
-                    "description": "The folder to look in, relative to the workspace. Default: the workspace."
-                }
+                "path": input::path("The folder to look in, relative to the workspace. Default: the workspace.")
             },
             "required": ["pattern"],
             "additionalProperties": false
@@ -81,11 +79,10 @@ struct Files {
 }
 
 async fn glob(job: Job<'_>) -> Result<Outcome, Stop> {
-    let Input { pattern, path } = input::read(job.input)?;
-    let (root, cancel, wanted) = (job.terms.root.clone(), job.cancel.clone(), pattern.clone());
-    let files = aside(job.world, move || {
-        let root = Root::open(&root)?;
-        look(&root, path.as_deref().unwrap_or("."), &wanted, &cancel)
+    let GlobInput { pattern, path } = input::read(job.input)?;
+    let (cancel, wanted) = (job.cancel.clone(), pattern.clone());
+    let files = in_root(job.world, job.terms, move |root| {
+        look(root, path.as_deref().unwrap_or("."), &wanted, &cancel)
     })
     .await?;
     let mut output: String = files.matches.iter().map(|path| line(path) + "\n").collect();

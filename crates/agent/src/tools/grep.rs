@@ -18,15 +18,16 @@ use serde_json::{Value, json};
 use crate::limits;
 use crate::paths::{Found, Links, Place, Root};
 use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
-use crate::tools::ending::{Halt, Stop, Watch, aside, completed, cut};
+use crate::tools::ending::{Halt, Stop, Watch, completed, cut};
 use crate::tools::glob::{line, matcher};
 use crate::tools::input;
+use crate::tools::rooted::in_root;
 use crate::tools::walk::Walk;
 
 pub(crate) struct Grep;
 
 #[derive(Deserialize)]
-struct Input {
+struct GrepInput {
     pattern: String,
     path: Option<String>,
     glob: Option<String>,
@@ -58,10 +59,9 @@ impl Tool for Grep {
                     "type": "string", "minLength": 1, "maxLength": limits::PATTERN_CHARS_MAX,
                     "description": "The regular expression."
                 },
-                "path": {
-                    "type": "string", "minLength": 1, "maxLength": limits::PATH_BYTES_MAX,
-                    "description": "A file, or a folder to look in, relative to the workspace. Default: the workspace."
-                },
+                "path": input::path(
+                    "A file, or a folder to look in, relative to the workspace. Default: the workspace."
+                ),
                 "glob": {
                     "type": "string", "minLength": 1, "maxLength": limits::PATTERN_CHARS_MAX,
                     "description": "Only files whose path fits, such as `*.rs` or `src/**`."
@@ -93,14 +93,10 @@ impl Tool for Grep {
 }
 
 async fn grep(job: Job<'_>) -> Result<Outcome, Stop> {
-    let input: Input = input::read(job.input)?;
+    let input: GrepInput = input::read(job.input)?;
     let pattern = input.pattern.clone();
-    let (root, cancel) = (job.terms.root.clone(), job.cancel.clone());
-    let mut hits = aside(job.world, move || {
-        let root = Root::open(&root)?;
-        search(&root, &input, &cancel)
-    })
-    .await?;
+    let cancel = job.cancel.clone();
+    let mut hits = in_root(job.world, job.terms, move |root| search(root, &input, &cancel)).await?;
     if hits.out_of_time {
         hits.shown.push_str("[not everything was searched in time; search a smaller folder]\n");
     } else if hits.full {
@@ -134,7 +130,7 @@ struct Hits {
     cut: bool,
 }
 
-fn search(root: &Root, input: &Input, cancel: &Cancel) -> Result<Hits, Stop> {
+fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, Stop> {
     let regex = RegexMatcherBuilder::new()
         .case_insensitive(input.ignore_case)
         // `^` and `$` are the ends of a line, whatever ends it.

@@ -16,7 +16,7 @@ use crate::tools::input;
 pub(crate) struct HandOff;
 
 #[derive(Deserialize)]
-struct Input {
+struct HandOffInput {
     reason: String,
     target_kind: Option<TargetKind>,
     summary: Option<String>,
@@ -74,7 +74,7 @@ impl Tool for HandOff {
     }
 
     fn asks(&self, call: &ForeignId, input: &Value) -> Option<Ask> {
-        let input: Input = input::read(input).ok()?;
+        let input: HandOffInput = input::read(input).ok()?;
         let kind = input.target_kind.unwrap_or(TargetKind::Human);
         let mut asked = Requested::new(call.clone(), input.reason, kind);
         asked.tool_call_id = Some(call.clone());

@@ -176,7 +176,13 @@ impl Side {
 
     /// Makes events of what is to be told by now, which is all when the command `is_over`. What is told goes to
     /// `kept`, too, while that has room.
-    pub(crate) fn tell(&mut self, call: &ForeignId, kept: &mut Kept, drafts: &mut Vec<Draft>, is_over: bool) {
+    pub(crate) fn tell(
+        &mut self,
+        call: &ForeignId,
+        kept: &mut KeptOutput,
+        drafts: &mut Vec<Draft>,
+        is_over: bool,
+    ) {
         let is_past = |due: Option<Instant>| due.is_some_and(|due| due <= recount_world::moment());
         if is_past(self.release_due()) {
             self.release();
@@ -265,12 +271,12 @@ impl Excerpt {
 
 /// The beginning of all output, in the order of telling.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeptOutput {
     pub(crate) bytes: Vec<u8>,
     pub(crate) cut: bool,
 }
 
-impl Kept {
+impl KeptOutput {
     fn take(&mut self, piece: &[u8]) {
         let room = limits::OUTPUT_KEPT_BYTES_MAX - self.bytes.len();
         self.cut |= piece.len() > room;

@@ -14,15 +14,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::limits;
-use crate::paths::{Links, Root, io_failed};
+use crate::paths::{Links, io_failed};
 use crate::tool::{Assessment, Cancel, Job, Keep, Outcome, Tool};
-use crate::tools::ending::{Halt, Stop, Watch, aside, completed};
+use crate::tools::ending::{Halt, Stop, Watch, completed};
 use crate::tools::input;
+use crate::tools::rooted::in_root;
 
 pub(crate) struct ReadFile;
 
 #[derive(Deserialize)]
-struct Input {
+struct ReadFileInput {
     path: String,
     offset: Option<u64>,
     limit: Option<u64>,
@@ -47,10 +48,7 @@ impl Tool for ReadFile {
         json!({
             "type": "object",
             "properties": {
-                "path": {
-                    "type": "string", "minLength": 1, "maxLength": limits::PATH_BYTES_MAX,
-                    "description": "The file, relative to the workspace."
-                },
+                "path": input::path("The file, relative to the workspace."),
                 "offset": {
                     "type": "integer", "minimum": 1, "maximum": limits::LINE_NUMBER_MAX,
                     "description": "The first line to read, from 1. Default 1."
@@ -98,10 +96,9 @@ struct Text {
 }
 
 async fn read(job: Job<'_>) -> Result<Outcome, Stop> {
-    let input: Input = input::read(job.input)?;
-    let (root, cancel, path) = (job.terms.root.clone(), job.cancel.clone(), input.path.clone());
-    let (told, content) = aside(job.world, move || {
-        let root = Root::open(&root)?;
+    let input: ReadFileInput = input::read(job.input)?;
+    let (cancel, path) = (job.cancel.clone(), input.path.clone());
+    let (told, content) = in_root(job.world, job.terms, move |root| {
         let place = root.place(&path)?;
         let file = root.file(&place, Links::Follow)?;
         let offset = input.offset.unwrap_or(1).max(1);

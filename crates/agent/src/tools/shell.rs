@@ -14,7 +14,7 @@ use crate::limits;
 use crate::policy::command_risk;
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Preview, Targets, Tool};
-use crate::tools::command::{self, Wanted};
+use crate::tools::command::{self, CommandPlan};
 use crate::tools::ending::{Stop, cut};
 use crate::tools::input;
 
@@ -24,7 +24,7 @@ pub struct ShellExec {
 }
 
 #[derive(Deserialize)]
-struct Input {
+struct ShellInput {
     command: String,
     timeout_seconds: Option<u64>,
 }
@@ -91,7 +91,7 @@ impl Tool for ShellExec {
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Input { command, timeout_seconds } = match input::read(job.input) {
+            let ShellInput { command, timeout_seconds } = match input::read(job.input) {
                 Ok(input) => input,
                 Err(stop) => return stop.into(),
             };
@@ -101,7 +101,7 @@ impl Tool for ShellExec {
                 return Stop::failed("invalid_input", why).into();
             }
             let allowed = job.terms.command_timeout;
-            let wanted = Wanted {
+            let wanted = CommandPlan {
                 title: command.clone(),
                 argv: vec![self.sandbox.shell().to_owned(), "-c".to_owned(), command],
                 environment: Vec::new(),

@@ -16,7 +16,7 @@ use crate::tools::input;
 pub(crate) struct TodoWrite;
 
 #[derive(Deserialize)]
-struct Input {
+struct TodoWriteInput {
     todos: Vec<Todo>,
 }
 
@@ -71,7 +71,7 @@ impl Tool for TodoWrite {
 }
 
 fn write(job: &Job<'_>) -> Result<Outcome, Stop> {
-    let Input { todos } = input::read(job.input)?;
+    let TodoWriteInput { todos } = input::read(job.input)?;
     let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
     let summary = format!("{done} of {} done", todos.len());
     let mut updated = TodoWriteUpdated::new(job.call.clone(), todos);

@@ -28,19 +28,19 @@ struct Shared {
 struct Book {
     next: u64,
     /// In the order of arrival: those that are held, and those that wait for one before them.
-    entries: Vec<Entry>,
+    entries: Vec<ClaimRow>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ClaimRow {
     number: u64,
     folders: Vec<PathBuf>,
     sort: Sort,
 }
 
-impl Entry {
+impl ClaimRow {
     /// Whether the two do not go together.
-    fn bars(&self, other: &Entry) -> bool {
+    fn bars(&self, other: &ClaimRow) -> bool {
         (self.sort == Sort::Sole || other.sort == Sort::Sole)
             && self.folders.iter().any(|one| other.folders.iter().any(|other| overlap(one, other)))
     }
@@ -102,7 +102,7 @@ impl Claims {
         let mut book = self.shared.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.next += 1;
         let number = book.next;
-        book.entries.push(Entry { number, folders, sort });
+        book.entries.push(ClaimRow { number, folders, sort });
         Claim { shared: self.shared.clone(), number }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Folder {
 }
 
 /// A name in an open folder.
-pub(super) struct Entry<'a> {
+pub(super) struct FolderEntry<'a> {
     pub(super) parent: OwnedFd,
     pub(super) name: &'a OsStr,
 }
@@ -78,9 +78,9 @@ impl Folder {
     }
 
     /// The open folder that a path is in, and its name there.
-    pub(super) fn entry<'a>(&self, path: &'a Path) -> Result<Entry<'a>, Errno> {
+    pub(super) fn entry<'a>(&self, path: &'a Path) -> Result<FolderEntry<'a>, Errno> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(Errno::INVAL) };
-        Ok(Entry { parent: self.below(parent)?, name })
+        Ok(FolderEntry { parent: self.below(parent)?, name })
     }
 
     /// `None`: nothing is there, or a part of the way is no folder.
@@ -163,7 +163,7 @@ impl Folder {
     }
 }
 
-impl Entry<'_> {
+impl FolderEntry<'_> {
     fn stat(&self) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.parent, self.name, AtFlags::SYMLINK_NOFOLLOW)
     }

@@ -37,20 +37,12 @@ async fn always(scene: &Scene, run: RunId, scope: AllowanceScope) -> Vec<Event> 
 }
 
 async fn task(scene: &Scene) -> TaskId {
-    scene.engine.write().create_task_once(NewTask::default(), None, None).await.unwrap().0.id.parse().unwrap()
+    scene.engine.write().create_task_once(NewTask::default(), None, None).await.unwrap().0.id
 }
 
 async fn session(scene: &Scene) -> SessionId {
     let setup = Chosen { agent: "clerk".into(), ..Chosen::default() };
-    scene
-        .engine
-        .write()
-        .create_setup(NewSetup { setup, ..NewSetup::default() }, None)
-        .await
-        .unwrap()
-        .id
-        .parse()
-        .unwrap()
+    scene.engine.write().create_setup(NewSetup { setup, ..NewSetup::default() }, None).await.unwrap().id
 }
 
 async fn listed(scene: &Scene) -> Vec<recount_engine::AllowanceRow> {

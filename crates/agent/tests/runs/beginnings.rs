@@ -14,7 +14,7 @@ use crate::scene::{Scene, count, first, types};
 pub(crate) async fn seeded(scene: &Scene, seed: &[Value]) -> SessionId {
     let seed = seed.iter().map(|message| Json::of(message).unwrap()).collect();
     let new = NewSetup { seed, ..NewSetup::default() };
-    scene.engine.write().create_setup(new, None).await.unwrap().id.parse().unwrap()
+    scene.engine.write().create_setup(new, None).await.unwrap().id
 }
 
 /// The messages of a request, without what they say of a system.

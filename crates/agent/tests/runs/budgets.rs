@@ -24,7 +24,7 @@ text = "Done."
 
 async fn task(scene: &Scene, budget_micros_usd: Option<u64>, budget_tokens: Option<u64>) -> TaskId {
     let new = NewTask { title: None, budget_micros_usd, budget_tokens };
-    scene.engine.write().create_task_once(new, None, None).await.unwrap().0.id.parse().unwrap()
+    scene.engine.write().create_task_once(new, None, None).await.unwrap().0.id
 }
 
 fn ticks(events: &[Event]) -> Vec<(u64, Option<u64>)> {

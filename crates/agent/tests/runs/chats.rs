@@ -145,7 +145,7 @@ async fn session_with(scene: &Scene, key: Option<&str>) -> SessionId {
     let names: BTreeSet<String> = secrets.keys().cloned().collect();
     let setup = Setup { agent: "clerk".into(), secrets: names, ..Setup::default() };
     let new = NewSetup { setup, secrets, ..NewSetup::default() };
-    scene.engine.write().create_setup(new, None).await.unwrap().id.parse().unwrap()
+    scene.engine.write().create_setup(new, None).await.unwrap().id
 }
 
 async fn run_with_key(scene: &Scene, session: SessionId) -> Vec<recount_event::Event> {

@@ -104,7 +104,7 @@ when = "the answer is here"
 text = "Found."
 "#;
     let mut scene = Scene::with(script).await;
-    let session = scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap();
+    let session = scene.engine.write().create_session(None).await.unwrap().id;
     let run = scene.ask_for("first", Order::default(), None, Some(session)).await;
     let events = scene.ended(run).await;
     let workspace = first!(events, RunQueued).workspace_path;

@@ -1,7 +1,7 @@
 //! What comes with a request, and what a tool brings: pictures that the model is shown.
 
 use bytes::Bytes;
-use recount_engine::{Attached, Order, Upload};
+use recount_engine::{Attached, FoundArtifact, Order, Upload};
 use recount_event::ForeignId;
 use serde_json::Value;
 
@@ -76,7 +76,8 @@ async fn an_uploaded_picture_is_shown_to_the_model_and_belongs_to_the_run() {
     assert_eq!((attached.kind.as_str(), &attached.artifact_id), ("image", &id));
     assert_eq!(pictures(&player.seen()[0].body), [as_url()]);
     let rows = scene.engine.read().artifacts_called(&id).await.unwrap();
-    assert_eq!(rows[0].run_id, run.to_string());
+    let [FoundArtifact::OfRun(row)] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!(row.run_id, run);
     // What belongs to a run already is referred to by the next.
     let again = Attached { artifact_id: id.clone(), mime: "image/png".into(), name: None };
     let order = Order { attachments: vec![again], ..Order::default() };

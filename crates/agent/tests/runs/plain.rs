@@ -48,7 +48,7 @@ async fn a_model_that_speaks_is_told_from_beginning_to_end() {
 async fn a_session_is_one_conversation() {
     let script = "[[scene]]\nwhen = 'first'\n[[scene.turn]]\ntext = 'one'\n[[scene]]\nwhen = 'second'\n[[scene.turn]]\ntext = 'two'";
     let scene = Scene::with(script).await;
-    let session = scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap();
+    let session = scene.engine.write().create_session(None).await.unwrap().id;
     let run = scene.ask_for("the first", Order::default(), None, Some(session)).await;
     assert_eq!(first!(scene.ended(run).await, AssistantFinalAnswer).summary, "one");
     let run = scene.ask_for("the second", Order::default(), None, Some(session)).await;

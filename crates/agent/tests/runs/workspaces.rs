@@ -191,7 +191,7 @@ async fn what_nobody_uses_is_taken_away_and_the_last_run_is_told() {
 #[tokio::test]
 async fn a_workspace_goes_with_its_task() {
     let scene = Scene::with(WRITING).await;
-    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
     let run = scene.ask_for("write", Order::default(), Some(task), None).await;
     let path = workspace(&scene.ended(run).await);
     assert!(path.exists());
@@ -279,7 +279,7 @@ async fn a_run_that_one_may_not_know_of_is_not_named() {
     scene.put("project/a.txt", "old\n");
     let project = scene.work().join("project");
     let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
-    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
     let run = scene.ask_for("write", order, Some(task), None).await;
     scene.ended(run).await;
     let active = in_place(&scene, &scene.work()).await;

@@ -1,4 +1,4 @@
-//! Producers that send batch after batch, each waiting for its answer as the protocol asks.
+//! Producers that send batch after batch, each waiting for its answer as the protocol requires.
 
 use std::net::SocketAddr;
 
@@ -77,9 +77,9 @@ fn produce(
             seq = 1;
         }
         let body = format!(r#"{{"producer":{{"id":"bench","epoch":0,"seq":{seq}}},"events"{tail}"#);
-        let begun = now_ns();
+        let start = now_ns();
         http::append(&mut connection, &run, body.as_bytes())?;
-        confirmed.add(now_ns() - begun);
+        confirmed.add(now_ns() - start);
         seq += 1;
         sent += 1;
         if plan.end_runs && (seq > plan.batches_a_run || sent == plan.batches_max) {

@@ -1,7 +1,7 @@
 //! Many readers of one stream, in one thread, and the open-loop sender that feeds it.
 //!
 //! Events are due at set times, whether or not the server keeps up: an event's lateness counts from when it
-//! was due, so a server that stalls cannot slow down what is asked of it.
+//! was due, so a server that stalls cannot slow the load down.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -44,12 +44,12 @@ pub(crate) struct ReadPlan {
     pub(crate) source: Source,
 }
 
-/// Who makes the events.
+/// The source of the events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Source {
     /// We do, by appending to this run.
     Run(String),
-    /// The server itself, once it is told.
+    /// The server itself, once it gets the signal.
     Server,
 }
 
@@ -138,7 +138,7 @@ impl Crowd {
     }
 }
 
-/// Reads until everybody has everything, or nothing comes any more.
+/// Reads until every reader has everything, or nothing comes any more.
 pub(super) fn run(plan: &ReadPlan) -> Result<ReadFound> {
     let mut crowd = Crowd::open(plan)?;
     let stalled: Vec<TcpStream> = (0..plan.stalled)

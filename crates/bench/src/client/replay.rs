@@ -1,7 +1,7 @@
-//! One reader that takes a run's whole history as fast as it comes.
+//! One reader that reads a run's whole history as fast as it comes.
 //!
-//! Timed passes look at nothing but the number of bytes, so that reading costs as little as it can on both
-//! sides of a comparison; one pass before them looks at every message.
+//! Timed passes only count bytes, so that reading costs as little as possible on both
+//! sides of a comparison; one pass before them checks every message.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,5 @@
-//! Applications that talk: each on one connection that stays open, one turn after the other, over the sessions that
-//! are its own, each turn read to its end.
+//! Applications that run turns: each on one connection that stays open, one turn after the other, over its own
+//! sessions, each turn read to its end.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -42,7 +42,7 @@ pub(crate) struct TurnsFound {
 /// One application.
 struct Application {
     stream: TcpStream,
-    /// The requests that say something in its sessions, whole.
+    /// The complete requests that send messages to its sessions.
     requests: Vec<Vec<u8>>,
 }
 
@@ -105,7 +105,7 @@ fn talk(mut application: Application, start: u64, seconds: f64) -> Result<TurnsF
     while seconds_since(start) < seconds {
         let request = &application.requests[next % application.requests.len()];
         next += 1;
-        let begun = now_ns();
+        let start = now_ns();
         application.stream.write_all(request)?;
         let (mut lines, mut first, mut ended_well) = (Lines::default(), None, false);
         while !lines.is_over() {
@@ -120,8 +120,8 @@ fn talk(mut application: Application, start: u64, seconds: f64) -> Result<TurnsF
         ensure!(lines.status == 200, "a turn was refused with {}", lines.status);
         found.turns += 1;
         found.odd += u64::from(!ended_well);
-        found.first.add(first.unwrap_or(now) - begun);
-        found.whole.add(now - begun);
+        found.first.add(first.unwrap_or(now) - start);
+        found.whole.add(now - start);
     }
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! The accessibility event protocol: checking files of events, both layers and profile strict, on one core, against
 //! plain typed deserialisation of the same texts; and the memory of a checker that follows many sessions at once.
 //!
-//! Times are processor time of the one thread that works, so that neighbours do not count.
+//! Times are processor time of the one thread that works, so that other load does not count.
 
 mod talk;
 
@@ -18,36 +18,36 @@ use recount_aaep_kit::validate::{Text, Validation, Verdict};
 use super::Bench;
 use crate::clock::thread_seconds;
 use crate::process::anonymous_kib;
-use crate::sheet::{Bar, Line, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 use crate::yardstick::plain;
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "aaep.validate",
         what: "AAEP, sessions and events checked, strict, one core, against plain typed deserialisation",
         unit: "events/s",
         bar: Bar::RatioAtLeast(0.6),
     },
-    Line {
+    SheetRow {
         key: "aaep.bytes",
         what: "AAEP, the same in bytes of files",
         unit: "MB/s",
         bar: Bar::RatioAtLeast(0.6),
     },
-    Line {
+    SheetRow {
         key: "aaep.sessions",
         what: "AAEP, memory of a checker that follows 10,000 open sessions, behind 2,000,000 events beside 1,000,000",
         unit: "MiB",
         bar: Bar::RatioAtMost(1.1),
     },
-    Line {
+    SheetRow {
         key: "aaep.text",
         what: "AAEP, 100,000 events told as a linear account",
         unit: "s",
         bar: Bar::AtMost(1.0),
     },
-    Line { key: "aaep.html", what: "AAEP, the same drawn as a page", unit: "s", bar: Bar::AtMost(1.0) },
-    Line { key: "aaep.json", what: "AAEP, the same given as data", unit: "s", bar: Bar::AtMost(1.0) },
+    SheetRow { key: "aaep.html", what: "AAEP, the same drawn as a page", unit: "s", bar: Bar::AtMost(1.0) },
+    SheetRow { key: "aaep.json", what: "AAEP, the same given as data", unit: "s", bar: Bar::AtMost(1.0) },
 ];
 
 /// Sessions that are open at once when memory is looked at: as many as are followed.
@@ -67,9 +67,9 @@ fn speed(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
     let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
     let (mut ours, mut theirs, mut skipped) = (f64::MAX, f64::MAX, f64::MAX);
     // The best pass of each counts: what comes on top of it is other programs in the caches.
-    let begun = thread_seconds();
+    let start = thread_seconds();
     let mut passes = 0;
-    while thread_seconds() - begun < bench.short_seconds() || passes < 2 {
+    while thread_seconds() - start < bench.short_seconds() || passes < 2 {
         let mut parts: [&mut dyn FnMut() -> Result<()>; 3] = [
             &mut || best(&mut ours, || validated(&text)),
             &mut || best(&mut theirs, || plain::read(&lines)),
@@ -94,10 +94,10 @@ fn traces(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
     let text = talk::sessions(bench.pick(500, 100_000));
     let forms = [("aaep.text", Format::Text), ("aaep.html", Format::Html), ("aaep.json", Format::Json)];
     for (key, format) in forms {
-        let begun = thread_seconds();
+        let start = thread_seconds();
         let mut page = Vec::new();
         let totals = trace::write(text.as_bytes(), format, &mut page, &trace::Options::default())?;
-        sheet.one(key, thread_seconds() - begun);
+        sheet.one(key, thread_seconds() - start);
         sheet.must(totals.errors == 0 && !page.is_empty(), || format!("{key} is not a good trace"));
     }
     Ok(())
@@ -105,9 +105,9 @@ fn traces(bench: &Bench, sheet: &mut Sheet) -> Result<()> {
 
 /// Does a piece of work, and keeps its seconds of this thread when there were never fewer.
 fn best(least: &mut f64, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    let begun = thread_seconds();
+    let start = thread_seconds();
     work()?;
-    *least = least.min(thread_seconds() - begun);
+    *least = least.min(thread_seconds() - start);
     Ok(())
 }
 
@@ -134,7 +134,7 @@ fn crowd_mib(sessions: usize, events: usize) -> Result<f64> {
     said.trim().parse().with_context(|| format!("{said:?} is no number of mebibytes"))
 }
 
-/// That process: says what it grew by.
+/// The process itself: prints by how much it grew.
 pub(crate) fn follow_sessions(words: &[String]) -> Result<()> {
     let [sessions, events] = words else { anyhow::bail!("`sessions` takes two numbers") };
     let own = std::process::id();

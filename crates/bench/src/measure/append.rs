@@ -21,56 +21,56 @@ use crate::clock::{now_ns, seconds_since};
 use crate::histogram::Histogram;
 use crate::process::{Raised, Spinners};
 use crate::scene;
-use crate::sheet::{Bar, Line, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 use crate::yardstick::group::{self, Window};
 use crate::yardstick::segment::Segment;
-use crate::yardstick::sqlite::{Bare, Twice};
+use crate::yardstick::sqlite::{Bare, SealingSqlite};
 use crate::yardstick::sync;
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "append.256x1.sqlite",
         what: "append, 256 writers × 1 event, against bare SQLite",
         unit: "events/s",
         bar: Bar::RatioAtLeast(0.75),
     },
-    Line {
+    SheetRow {
         key: "append.256x1.segment",
         what: "append, 256 writers × 1 event, against a segment file",
         unit: "events/s",
         bar: Bar::RatioAtLeast(0.30),
     },
-    Line {
+    SheetRow {
         key: "append.256x1.p99",
         what: "append, 256 writers × 1 event, p99 against bare SQLite",
         unit: "ms",
         bar: Bar::RatioAtMost(2.0),
     },
-    Line {
+    SheetRow {
         key: "append.sealing.sqlite",
         what: "append, 256 writers × 1 event, sealing keeps pace, against bare SQLite that writes all twice",
         unit: "events/s",
         bar: Bar::RatioAtLeast(0.75),
     },
-    Line {
+    SheetRow {
         key: "append.sealing.backlog",
         what: "append, sealing keeps pace: hot at the end against the most in the first sixth",
         unit: "MB",
         bar: Bar::RatioAtMost(1.0),
     },
-    Line {
+    SheetRow {
         key: "append.busy.p99",
         what: "append, 256 writers × 1 event, all processors taken, p99 against quiet",
         unit: "ms",
         bar: Bar::RatioAtMost(2.0),
     },
-    Line {
+    SheetRow {
         key: "append.256x16.sqlite",
         what: "append, 256 writers × 16 events, against bare SQLite",
         unit: "events/s",
         bar: Bar::RatioAtLeast(0.75),
     },
-    Line {
+    SheetRow {
         key: "append.1x1.p50",
         what: "append, one writer, p50 against one fdatasync",
         unit: "ms",
@@ -151,7 +151,7 @@ fn many(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, seconds: f64
     Ok(())
 }
 
-/// As the product is set up: what is hot is sealed as fast as it comes in, once there is much of it.
+/// As the product is configured: hot records are sealed as fast as they are appended, once there are many.
 fn sealing(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
     let writers = bench.pick(16, 256);
     let (mut ours, mut twice) = (None, None);
@@ -165,7 +165,7 @@ fn sealing(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> {
             },
             &mut || {
                 let scratch = bench.scratch("sqlite")?;
-                twice = Some(group::run(Twice::open(scratch.path())?, writers, 1, bench.seconds)?);
+                twice = Some(group::run(SealingSqlite::open(scratch.path())?, writers, 1, bench.seconds)?);
                 Ok(())
             },
         ],
@@ -288,10 +288,10 @@ fn engine(options: SqliteOptions, writers: usize, events: u64, seconds: f64) -> 
                 runtime.spawn(async move {
                     let (mut count, mut confirmed) = (0u64, Histogram::default());
                     while !over.load(Ordering::Relaxed) {
-                        let begun = now_ns();
+                        let start = now_ns();
                         let drafts = (0..events).map(|_| draft.clone()).collect();
                         append(&engine, run, drafts).await?;
-                        confirmed.add(now_ns() - begun);
+                        confirmed.add(now_ns() - start);
                         count += events;
                     }
                     anyhow::Ok((count, confirmed))

@@ -1,8 +1,8 @@
-//! What a tool call costs beside the model, the tool and the disk: in process, because only there each of the three can
+//! The cost of a tool call besides the model, the tool and the disk: in process, because only there each of the three can
 //! be timed.
 //!
-//! From the moment that the model has finished to the moment that it is asked again, with one call in between. The
-//! time of the tool itself and of every append is taken off; both are timed where they are called.
+//! From the end of the model's output to the next request to the model, with one call in between. The
+//! time of the tool itself and of every append is subtracted; both are timed where they are called.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,23 +26,23 @@ use serde_json::Value;
 use super::{Bench, Sheet};
 use crate::clock::now_ns;
 use crate::histogram::Histogram;
-use crate::sheet::{Bar, Line};
+use crate::sheet::{Bar, SheetRow};
 use crate::yardstick::group;
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "calls.overhead",
         what: "a tool call, p50 beyond model, tool and durable waits",
         unit: "ms",
         bar: Bar::AtMost(1.0),
     },
-    Line {
+    SheetRow {
         key: "calls.waits",
         what: "a tool call, durable waits from the model's answer to the next question to it",
         unit: "",
         bar: Bar::AtMost(3.0),
     },
-    Line {
+    SheetRow {
         key: "calls.durable",
         what: "a tool call, p50 of these waits together",
         unit: "ms",
@@ -216,9 +216,9 @@ impl Tool for TimedTool {
 
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let begun = now_ns();
+            let start = now_ns();
             let outcome = self.inner.run(job).await;
-            self.books.tool_ns.fetch_add(now_ns() - begun, Ordering::Relaxed);
+            self.books.tool_ns.fetch_add(now_ns() - start, Ordering::Relaxed);
             outcome
         })
     }
@@ -232,10 +232,10 @@ struct Timed {
 
 impl Store for Timed {
     fn append(&self, append: Append) -> Answer<Committed, AppendError> {
-        let (begun, answer, books) = (now_ns(), self.inner.append(append), self.books.clone());
+        let (start, answer, books) = (now_ns(), self.inner.append(append), self.books.clone());
         Box::pin(async move {
             let answer = answer.await;
-            books.durable_ns.fetch_add(now_ns() - begun, Ordering::Relaxed);
+            books.durable_ns.fetch_add(now_ns() - start, Ordering::Relaxed);
             books.waits.fetch_add(1, Ordering::Relaxed);
             answer
         })

@@ -1,42 +1,42 @@
-//! Many runs at once, each with a model that says twenty words a second, and one reader of the feed that looks how
-//! far apart the words of each run come.
+//! Many runs at once, each with a model that emits twenty words a second, and one reader of the feed that measures the
+//! gaps between the words of each run.
 //!
-//! A gap is what lies between two deltas of one run as they reach the reader, so the model's own pace of 50 ms is in
-//! it, and so is whatever gathers into one delta.
+//! A gap is the time between two deltas of one run as they reach the reader, so it includes the model's own pace of
+//! 50 ms, and what gathers into one delta.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, anyhow};
 
-use super::own::{self, Own};
+use super::own::{self, OwnRunServer};
 use super::{Bench, Sheet};
 use crate::clock::{self, seconds_since};
 use crate::histogram::Histogram;
 use crate::process::{anonymous_kib, cpu_seconds};
-use crate::sheet::{Bar, Line};
+use crate::sheet::{Bar, SheetRow};
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "crowd.gap_p99",
         what: "500 own runs at once, 20 words/s each: p99 of the time between two deltas at a reader",
         unit: "ms",
         bar: Bar::AtMost(200.0),
     },
-    Line {
+    SheetRow {
         key: "crowd.gap_p50",
         what: "500 own runs at once, the same, p50: the model's pace is 50 ms",
         unit: "ms",
         bar: Bar::None,
     },
-    Line { key: "crowd.merged", what: "500 own runs at once, words a delta", unit: "", bar: Bar::None },
-    Line {
+    SheetRow { key: "crowd.merged", what: "500 own runs at once, words a delta", unit: "", bar: Bar::None },
+    SheetRow {
         key: "crowd.memory",
         what: "500 own runs at once, the most anonymous memory of the server",
         unit: "MiB",
         bar: Bar::AtMost(300.0),
     },
-    Line {
+    SheetRow {
         key: "crowd.cpu",
         what: "500 own runs at once, processors that the server keeps busy",
         unit: "",
@@ -52,7 +52,7 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
     let scratch = bench.scratch("own")?;
     let said = "word ".repeat(words);
     let script = format!("[pace]\ntokens_per_second = 20.0\n\n[[turn]]\ntext = {said:?}\n");
-    let own = Own::start(scratch.path(), &script, "off")?;
+    let own = OwnRunServer::start(scratch.path(), &script, "off")?;
     let pid = own.server.pid();
     let (over, before, start) = (AtomicBool::new(false), cpu_seconds(pid)?, clock::now_ns());
     let (found, most_kib) = std::thread::scope(|scope| {
@@ -102,7 +102,7 @@ struct CrowdFound {
 }
 
 /// Reads the feed from its beginning until all runs have ended.
-fn read(own: &Own, runs: usize) -> Result<CrowdFound> {
+fn read(own: &OwnRunServer, runs: usize) -> Result<CrowdFound> {
     let mut found = CrowdFound::default();
     let mut last: HashMap<Vec<u8>, u64> = HashMap::new();
     let (mut all_since, mut first_end) = (0, None);

@@ -7,52 +7,52 @@ use crate::client::Plan;
 use crate::client::read::{ReadFound, ReadPlan, Source};
 use crate::process::{Server, anonymous_kib, cpu_seconds};
 use crate::raw;
-use crate::sheet::{Bar, Line, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "fanout.1000x1000.p99",
         what: "fan-out, 1,000 readers × 1,000 events/s, p99 against a loop by hand",
         unit: "ms",
         bar: Bar::RatioAtMost(2.5),
     },
-    Line {
+    SheetRow {
         key: "fanout.1000x1000.delivered",
         what: "fan-out, 1,000 readers × 1,000 events/s, share delivered",
         unit: "",
         bar: Bar::AtLeast(1.0),
     },
-    Line {
+    SheetRow {
         key: "fanout.5000x1000.p99",
         what: "fan-out, 5,000 readers × 1,000 events/s, p99 against a loop by hand",
         unit: "ms",
         bar: Bar::RatioAtMost(2.5),
     },
-    Line {
+    SheetRow {
         key: "fanout.5000x1000.delivered",
         what: "fan-out, 5,000 readers × 1,000 events/s, share delivered",
         unit: "",
         bar: Bar::AtLeast(1.0),
     },
-    Line {
+    SheetRow {
         key: "fanout.1000x10000.rate",
         what: "fan-out, 1,000 readers × 10,000 events/s, against axum Sse over broadcast",
         unit: "messages/s",
         bar: Bar::RatioAtLeast(6.0),
     },
-    Line {
+    SheetRow {
         key: "fanout.1000x10000.delivered",
         what: "fan-out, 1,000 readers × 10,000 events/s, share delivered, beside axum",
         unit: "",
         bar: Bar::AtLeast(1.0),
     },
-    Line {
+    SheetRow {
         key: "fanout.1000x10000.cpu",
         what: "fan-out, 1,000 readers × 10,000 events/s, the server's processor time a message, against a loop by hand",
         unit: "ns",
         bar: Bar::None,
     },
-    Line {
+    SheetRow {
         key: "fanout.idle",
         what: "fan-out, the server's memory for an idle reader",
         unit: "KiB",
@@ -61,20 +61,20 @@ pub(super) const LINES: &[Line] = &[
 ];
 
 /// Alone, because a difference that ought to be nothing needs windows of its own.
-pub(super) const STALLED_LINES: &[Line] = &[
-    Line {
+pub(super) const STALLED_LINES: &[SheetRow] = &[
+    SheetRow {
         key: "stalled.p99",
         what: "fan-out, 200 readers × 2,000 events/s, p99 with 5 stalled readers beside none",
         unit: "ms",
         bar: Bar::RatioAtMost(1.25),
     },
-    Line {
+    SheetRow {
         key: "stalled.p50",
         what: "fan-out, 200 readers × 2,000 events/s, p50 with 5 stalled readers beside none",
         unit: "ms",
         bar: Bar::None,
     },
-    Line {
+    SheetRow {
         key: "stalled.cpu",
         what: "fan-out, the same, the server's processor time a message",
         unit: "ns",

@@ -1,4 +1,4 @@
-//! What the product takes when it does nothing, how soon it is there, and what its store weighs.
+//! The resources of an idle server, its start time, and the size of its store.
 
 use anyhow::{Context as _, Result};
 
@@ -6,41 +6,41 @@ use super::{Bench, alternate, load};
 use crate::client::Plan;
 use crate::client::ingest::{IngestFound, IngestPlan};
 use crate::process::{Server, anonymous_kib, cpu_seconds, folder_bytes};
-use crate::sheet::{Bar, Line, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 use crate::{clock, scene};
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "footprint.idle",
         what: "idle, anonymous memory on an empty store",
         unit: "MiB",
         bar: Bar::AtMost(20.0),
     },
-    Line {
+    SheetRow {
         key: "footprint.idle_million",
         what: "idle, anonymous memory on a store of a million events",
         unit: "MiB",
         bar: Bar::AtMost(20.0),
     },
-    Line {
+    SheetRow {
         key: "footprint.ready",
         what: "start to listening on a store of a million events",
         unit: "ms",
         bar: Bar::AtMost(100.0),
     },
-    Line {
+    SheetRow {
         key: "footprint.hot",
         what: "on disk for each byte of events, just written",
         unit: "×",
         bar: Bar::AtMost(1.2),
     },
-    Line {
+    SheetRow {
         key: "footprint.sealed",
         what: "on disk for each byte of events, runs ended and sealed",
         unit: "×",
         bar: Bar::AtMost(1.1),
     },
-    Line {
+    SheetRow {
         key: "footprint.cpu",
         what: "processor time an event, one run of 100,000 beside runs of 1,000",
         unit: "µs",

@@ -7,24 +7,24 @@ use crate::client::Plan;
 use crate::client::ingest::{IngestFound, IngestPlan};
 use crate::process::{Server, cpu_seconds};
 use crate::scene;
-use crate::sheet::{Bar, Line, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 use crate::yardstick::group;
 use crate::yardstick::sqlite::Bare;
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "ingest.rate",
         what: "ingest over HTTP, 16 connections × 64 events, beside bare SQLite in process",
         unit: "events/s",
         bar: Bar::AtLeast(100_000.0),
     },
-    Line {
+    SheetRow {
         key: "ingest.p99",
         what: "ingest over HTTP, p99 of a batch, beside bare SQLite in process",
         unit: "ms",
         bar: Bar::None,
     },
-    Line {
+    SheetRow {
         key: "ingest.cpu",
         what: "ingest over HTTP, the server's processor time an event",
         unit: "µs",

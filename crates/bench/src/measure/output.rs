@@ -1,5 +1,5 @@
-//! What commands cost: a run that writes much, against a loop that reads the same pipe into bare SQLite, and how long
-//! a sandbox takes to stand, against the bare layer.
+//! The cost of commands: a run with much output, compared with a loop that reads the same pipe into bare SQLite, and the
+//! start time of a sandbox, compared with the bare layer.
 
 use std::fs::File;
 use std::io::{BufWriter, Read as _, Write as _};
@@ -10,47 +10,47 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use recount_agent::sandbox::{Mode, Order, Sandbox, SandboxSettings, Surroundings};
 use serde_json::json;
 
-use super::own::{self, Own};
+use super::own::{self, OwnRunServer};
 use super::{Bench, Sheet, alternate};
 use crate::clock::{self, now_ns, seconds_since};
 use crate::histogram::Histogram;
 use crate::process::{anonymous_kib, cpu_seconds};
-use crate::sheet::{Bar, Line};
+use crate::sheet::{Bar, SheetRow};
 use crate::yardstick::group::{self, Commit as _};
 use crate::yardstick::sqlite::Bare;
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "output.rate",
         what: "a run that writes 256 MiB, against a loop that commits the same pipe to bare SQLite",
         unit: "MB/s",
         bar: Bar::RatioAtLeast(0.5),
     },
-    Line {
+    SheetRow {
         key: "output.memory",
         what: "the most anonymous memory of the server meanwhile, beside a run before it that writes 128 MiB",
         unit: "MiB",
         bar: Bar::RatioAtMost(1.25),
     },
-    Line {
+    SheetRow {
         key: "output.cpu",
         what: "the server's processor time a MiB of output",
         unit: "ms",
         bar: Bar::None,
     },
-    Line {
+    SheetRow {
         key: "output.bwrap",
         what: "`true` in the sandbox, bubblewrap, p50 beyond bubblewrap by itself",
         unit: "ms",
         bar: Bar::AtMost(30.0),
     },
-    Line {
+    SheetRow {
         key: "output.landlock",
         what: "`true` in the sandbox, Landlock, p50 beyond `true` by itself",
         unit: "ms",
         bar: Bar::AtMost(30.0),
     },
-    Line {
+    SheetRow {
         key: "output.off",
         what: "`true` without a sandbox, but under a warden, p50 beyond `true` by itself",
         unit: "ms",
@@ -69,7 +69,7 @@ pub(super) fn pair(bench: &Bench, pair: usize, sheet: &mut Sheet) -> Result<()> 
         &mut [
             &mut || {
                 let scratch = bench.scratch("own")?;
-                let own = Own::start(scratch.path(), "", "auto")?;
+                let own = OwnRunServer::start(scratch.path(), "", "auto")?;
                 text(&own.work.join("little.txt"), little)?;
                 text(&own.work.join("much.txt"), much)?;
                 let (_, flat_kib) = written(&own, "cat little.txt", little * MIB)?;
@@ -119,7 +119,7 @@ fn text(path: &Path, mib: usize) -> Result<()> {
 }
 
 /// Seconds from the order of a run to its end, and the most memory meanwhile.
-fn written(own: &Own, command: &str, bytes: usize) -> Result<(f64, f64)> {
+fn written(own: &OwnRunServer, command: &str, bytes: usize) -> Result<(f64, f64)> {
     let mut connection = own.connect()?;
     let order = json!({
         "kind": "shell",
@@ -177,7 +177,7 @@ fn piped(folder: &Path, bytes: usize) -> Result<f64> {
     Ok(seconds_since(start))
 }
 
-/// Where nothing is hidden from whoever looks, `true` needs no more than this.
+/// Nothing is hidden here, so `true` needs no more than this.
 const BARE_BWRAP: [&str; 9] =
     ["--ro-bind", "/", "/", "--unshare-all", "--proc", "/proc", "--dev", "/dev", "true"];
 

@@ -1,7 +1,6 @@
-//! Runs of our own, as measures ask for them: a server with a scripted model, orders over HTTP, and the stream
-//! that tells what became of them.
+//! Own runs for measures: a server with a scripted model, runs started over HTTP, and the stream of their events.
 //!
-//! Look at [`Own`]. It speaks the native face and nothing else.
+//! Look at [`OwnRunServer`]. It speaks the native face and nothing else.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -22,30 +21,41 @@ const READ_BYTES: usize = 256 << 10;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server that works at runs, in a folder that is thrown away afterwards.
-pub(super) struct Own {
+pub(super) struct OwnRunServer {
     pub(super) server: Server,
     /// What runs may work in.
     pub(super) work: PathBuf,
 }
 
-impl Own {
-    /// `script` is what the model says, `sandbox` how commands are kept apart.
-    pub(super) fn start(folder: &Path, script: &str, sandbox: &str) -> Result<Own> {
-        Own::with(folder, script, sandbox, "", false)
+impl OwnRunServer {
+    /// `script` is the model's output, `sandbox` the isolation of commands.
+    pub(super) fn start(folder: &Path, script: &str, sandbox: &str) -> Result<OwnRunServer> {
+        OwnRunServer::with(folder, script, sandbox, "", false)
     }
 
     /// For applications: no command runs. `agents` is a part of the configuration.
-    pub(super) fn talking(folder: &Path, script: &str, agents: &str, in_memory: bool) -> Result<Own> {
-        Own::with(folder, script, "off", agents, in_memory)
+    pub(super) fn talking(
+        folder: &Path,
+        script: &str,
+        agents: &str,
+        in_memory: bool,
+    ) -> Result<OwnRunServer> {
+        OwnRunServer::with(folder, script, "off", agents, in_memory)
     }
 
-    fn with(folder: &Path, script: &str, sandbox: &str, agents: &str, in_memory: bool) -> Result<Own> {
+    fn with(
+        folder: &Path,
+        script: &str,
+        sandbox: &str,
+        agents: &str,
+        in_memory: bool,
+    ) -> Result<OwnRunServer> {
         let folder = folder.canonicalize()?;
         let work = folder.join("work");
         std::fs::create_dir_all(&work)?;
         std::fs::write(folder.join("script.toml"), script)?;
         let config = folder.join("recount.toml");
-        // What is measured asks nobody for leave.
+        // Measured runs need no approval.
         std::fs::write(
             folder.join("policy.toml"),
             "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"allow\"\n",
@@ -56,7 +66,7 @@ impl Own {
         );
         std::fs::write(&config, text)?;
         let server = Server::configured(&folder.join("data"), &config, in_memory)?;
-        Ok(Own { server, work })
+        Ok(OwnRunServer { server, work })
     }
 
     pub(super) fn connect(&self) -> Result<Connection> {
@@ -113,7 +123,7 @@ pub(super) fn run_of(event: &[u8]) -> Option<&[u8]> {
 
 const RUN_ID_BYTES: usize = 30;
 
-/// What follows the first of these in the envelope, which comes before what anybody wrote.
+/// What follows the first of these in the envelope, which comes before any text from outside.
 fn field<'a>(event: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     memchr::memmem::find(event, name).map(|at| &event[at + name.len()..])
 }

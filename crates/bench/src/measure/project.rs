@@ -11,22 +11,22 @@ use recount_face_aaep::speech::Speech;
 
 use super::Bench;
 use crate::clock::thread_seconds;
-use crate::sheet::{Bar, Line, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "project.en-US",
         what: "AAEP, events of the log projected to sessions in English, one core",
         unit: "events/s",
         bar: Bar::AtLeast(300_000.0),
     },
-    Line {
+    SheetRow {
         key: "project.ar",
         what: "AAEP, the same in Arabic",
         unit: "events/s",
         bar: Bar::AtLeast(300_000.0),
     },
-    Line {
+    SheetRow {
         key: "project.emitted",
         what: "AAEP, events of the protocol that come of it, in English",
         unit: "events/s",

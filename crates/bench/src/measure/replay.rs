@@ -11,41 +11,41 @@ use crate::client::Plan;
 use crate::client::ingest::{IngestFound, IngestPlan};
 use crate::client::replay::{ReplayFound, ReplayPlan};
 use crate::process::{Server, anonymous_kib, cpu_seconds};
-use crate::sheet::{Bar, Line, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 use crate::{clock, http, raw, scene};
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "replay.hot",
         what: "replay, 100,000 events just written, against the same bytes from a file",
         unit: "events/s",
         bar: Bar::RatioAtLeast(0.5),
     },
-    Line {
+    SheetRow {
         key: "replay.sealed",
         what: "replay, 100,000 events of an ended run, sealed, against the same bytes from a file",
         unit: "events/s",
         bar: Bar::RatioAtLeast(0.45),
     },
-    Line {
+    SheetRow {
         key: "replay.million",
         what: "replay, 1,000,000 events of an ended run, sealed, against the same bytes from a file",
         unit: "events/s",
         bar: Bar::RatioAtLeast(0.45),
     },
-    Line {
+    SheetRow {
         key: "replay.memory",
         what: "replay, growth of the server's memory while 1,000,000 events are read once more",
         unit: "MiB",
         bar: Bar::AtMost(8.0),
     },
-    Line {
+    SheetRow {
         key: "replay.memory_fresh",
         what: "replay, the same since the server was started, caches of the store included",
         unit: "MiB",
         bar: Bar::None,
     },
-    Line {
+    SheetRow {
         key: "replay.cpu",
         what: "replay, the server's processor time an event, against the file's server",
         unit: "ns",
@@ -99,7 +99,7 @@ fn one(bench: &Bench, pair: usize, sheet: &mut Sheet, events: u64, passes: usize
     http::append(&mut connection, &run, &scene::batch(0, seq, &[scene::ending()]))?;
     drop(connection);
     super::wait_sealed(&server)?;
-    // Started again, so that what it grows by is told from what writing left behind.
+    // Started again, so that its growth is separate from what writing left in memory.
     server.stop()?;
     let server = Server::product(scratch.path())?;
     let fresh = anonymous_kib(server.pid())?;

@@ -1,58 +1,58 @@
 //! Turns of applications: a scripted model that answers at once, deltas, 2,000 sessions one after the other,
-//! connections that stay open; and the same server with a store in memory, which shows what the disk costs.
+//! connections that stay open; and the same server with a store in memory, which shows the cost of the disk.
 
 use anyhow::Result;
 
-use super::own::Own;
+use super::own::OwnRunServer;
 use super::{Bench, Sheet, alternate, load};
 use crate::client::{Plan, turns};
 use crate::process::{anonymous_kib, cpu_seconds};
-use crate::sheet::{Bar, Line};
+use crate::sheet::{Bar, SheetRow};
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "turns.16",
         what: "AAP turns, 16 connections, against the same server with a store in memory",
         unit: "turns/s",
         bar: Bar::RatioAtLeast(0.5),
     },
-    Line {
+    SheetRow {
         key: "turns.128",
         what: "AAP turns, 128 connections, against the same server with a store in memory",
         unit: "turns/s",
         bar: Bar::RatioAtLeast(0.8),
     },
-    Line {
+    SheetRow {
         key: "turns.16.rate",
         what: "AAP turns, 16 connections",
         unit: "turns/s",
         bar: Bar::AtLeast(2_250.0),
     },
-    Line {
+    SheetRow {
         key: "turns.128.rate",
         what: "AAP turns, 128 connections",
         unit: "turns/s",
         bar: Bar::AtLeast(2_250.0),
     },
-    Line {
+    SheetRow {
         key: "turns.16.p99",
         what: "AAP turns, 16 connections, p99 of a turn",
         unit: "ms",
         bar: Bar::AtMost(20.0),
     },
-    Line {
+    SheetRow {
         key: "turns.first",
         what: "AAP turns, 16 connections, p50 from the request to the first byte of the stream",
         unit: "ms",
         bar: Bar::AtMost(2.0),
     },
-    Line {
+    SheetRow {
         key: "turns.memory",
         what: "AAP turns, 2,000 sessions, the most anonymous memory of the server",
         unit: "MiB",
         bar: Bar::AtMost(100.0),
     },
-    Line {
+    SheetRow {
         key: "turns.cpu",
         what: "AAP turns, 128 connections, processor time a turn",
         unit: "ms",
@@ -126,7 +126,7 @@ fn rate(window: &TurnsWindow) -> f64 {
 
 fn window(bench: &Bench, connections: usize, in_memory: bool) -> Result<TurnsWindow> {
     let scratch = bench.scratch("turns")?;
-    let own = Own::talking(scratch.path(), SCRIPT, AGENTS, in_memory)?;
+    let own = OwnRunServer::talking(scratch.path(), SCRIPT, AGENTS, in_memory)?;
     let pid = own.server.pid();
     let plan = Plan::Turns(turns::TurnsPlan {
         address: own.server.address,

@@ -1,4 +1,4 @@
-//! One writer, one reader: from the sending of an event to its arrival, durable in between.
+//! One writer, one reader: from sending an event to its arrival, durable in between.
 
 use anyhow::{Result, anyhow};
 
@@ -6,10 +6,10 @@ use super::{Bench, alternate, load, new_run};
 use crate::client::Plan;
 use crate::client::read::{ReadFound, ReadPlan, Source};
 use crate::process::Server;
-use crate::sheet::{Bar, Line, Sheet};
+use crate::sheet::{Bar, Sheet, SheetRow};
 use crate::yardstick::sync;
 
-pub(super) const LINES: &[Line] = &[Line {
+pub(super) const LINES: &[SheetRow] = &[SheetRow {
     key: "wake.p50",
     what: "one writer, one reader, sent to read, p50 against one fdatasync",
     unit: "ms",

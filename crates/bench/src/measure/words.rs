@@ -1,22 +1,22 @@
-//! From the order of a run to its first words: a model that speaks at once, one run after the other, each followed
-//! by who ordered it.
+//! From the request of a run to its first words: a model that answers at once, one run after the other, each followed
+//! by the client that started it.
 
 use anyhow::Result;
 
-use super::own::{self, Own};
+use super::own::{self, OwnRunServer};
 use super::{Bench, Sheet};
 use crate::clock::now_ns;
 use crate::histogram::Histogram;
-use crate::sheet::{Bar, Line};
+use crate::sheet::{Bar, SheetRow};
 
-pub(super) const LINES: &[Line] = &[
-    Line {
+pub(super) const LINES: &[SheetRow] = &[
+    SheetRow {
         key: "words.p99",
         what: "own runs, from POST to the first text at a reader, p99",
         unit: "ms",
         bar: Bar::AtMost(15.0),
     },
-    Line {
+    SheetRow {
         key: "words.p50",
         what: "own runs, from POST to the first text at a reader, p50",
         unit: "ms",
@@ -28,12 +28,12 @@ const SCRIPT: &str = "[[turn]]\ntext = \"Here I am.\"\n";
 
 pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()> {
     let scratch = bench.scratch("own")?;
-    let own = Own::start(scratch.path(), SCRIPT, "off")?;
+    let own = OwnRunServer::start(scratch.path(), SCRIPT, "off")?;
     let mut connection = own.connect()?;
     let mut late = Histogram::default();
     // The first few find nothing warm: neither the process nor the store.
     for at in 0..bench.pick(5, 520) {
-        let begun = now_ns();
+        let start = now_ns();
         let run = own::order(&mut connection, &own::talk())?;
         let mut first = None;
         own.follow(&format!("/v1/runs/{run}/events"), |event, now| {
@@ -44,7 +44,7 @@ pub(super) fn pair(bench: &Bench, _pair: usize, sheet: &mut Sheet) -> Result<()>
         })?;
         sheet.must(first.is_some(), || format!("{run} said nothing"));
         if let (Some(first), true) = (first, at >= bench.pick(0, 20)) {
-            late.add(first - begun);
+            late.add(first - start);
         }
     }
     sheet.one("words.p99", late.p99_ms());

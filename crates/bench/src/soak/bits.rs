@@ -1,4 +1,4 @@
-//! Flipped bits for as long as is wanted: each time one bit of the database is not what it was, and everything is read
+//! Flips bits of a store as long as requested: each time one bit of the database is changed, and everything is read
 //! over the store. Nothing altered may be returned: each record and each row is what was written, or reported as
 //! damaged, or the store refuses to open. The short form is a test of the store.
 

@@ -81,7 +81,7 @@ impl Framing for DiskLines {
 #[derive(Default)]
 struct Tally {
     stories: u64,
-    not_begun: u64,
+    not_started: u64,
     events: u64,
     whole: u64,
     incomplete: u64,
@@ -129,7 +129,7 @@ pub(super) async fn run(folder: &Path, minutes: f64, seed: u64) -> Result<bool> 
          syncs; {} broken",
         next.get() - 1,
         tally.stories,
-        tally.not_begun,
+        tally.not_started,
         tally.events,
         tally.whole,
         tally.incomplete,
@@ -156,11 +156,11 @@ async fn story(
         reserve_bytes: RESERVE_BYTES,
         ..SqliteOptions::new(data.canonicalize()?)
     };
-    let engine = employ(options, &place, &sandbox).await?;
+    let engine = open_engine(options, &place, &sandbox).await?;
     if let Some((seed, delay_max)) = disk_is {
         disk.begin(seed, delay_max);
     }
-    let told = tokio::time::timeout(Duration::from_secs(STORY_SECONDS_MAX), tell(&engine, &place)).await;
+    let told = tokio::time::timeout(Duration::from_secs(STORY_SECONDS_MAX), run_story(&engine, &place)).await;
     let counts = disk.heal();
     engine.shutdown().await;
     drop(engine);
@@ -172,7 +172,7 @@ async fn story(
         tally.disks.full += counts.full;
         tally.disks.failed_writes += counts.failed_writes;
         tally.disks.failed_syncs += counts.failed_syncs;
-        tally.not_begun += u64::from(told.is_none());
+        tally.not_started += u64::from(told.is_none());
     }
     let stored = reopen(&data, told.as_ref().map(|(run, _)| *run)).await?;
     let Some((_, followed)) = told else { return Ok(()) };
@@ -205,7 +205,7 @@ async fn story(
 }
 
 /// An engine with an agent on a new store.
-async fn employ(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) -> Result<Engine> {
+async fn open_engine(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) -> Result<Engine> {
     let world = World::real();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(options)?);
     let redactor = Arc::new(Redactor::shapes());
@@ -227,7 +227,7 @@ async fn employ(options: SqliteOptions, place: &Path, sandbox: &Arc<Sandbox>) ->
     };
     let settings = Settings {
         sandbox_layer: "off".into(),
-        // As if something held commands back, so that nobody has to be asked about each.
+        // Claims a sandbox, so that commands need no approval.
         sandboxed: true,
         workspace_instructions: false,
         ..Settings::new(models, tools, workspaces)
@@ -241,7 +241,7 @@ fn of_engine(error: Error) -> anyhow::Error {
 }
 
 /// Starts a run and follows it to its end, answering what is asked. `None`: the disk did not take its first event.
-async fn tell(engine: &Engine, place: &Path) -> Result<Option<(RunId, Vec<Bytes>)>> {
+async fn run_story(engine: &Engine, place: &Path) -> Result<Option<(RunId, Vec<Bytes>)>> {
     let mut queued = Queued::new(RunKind::AgentLoop);
     queued.request_text = Some("go".into());
     queued.workspace_mode = Some("clone".into());
@@ -320,7 +320,7 @@ async fn reopen(data: &Path, run: Option<RunId>) -> Result<Vec<Bytes>> {
 #[derive(Default)]
 struct Output {
     recorded: [u64; 2],
-    /// What its exit counts, and whether that is said to be all.
+    /// The byte counts of its exit, and whether they are complete.
     exited: Option<([u64; 2], bool)>,
 }
 

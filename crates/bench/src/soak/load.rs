@@ -1,4 +1,4 @@
-//! The load: producers, approvals, readers of every kind. What was acknowledged is kept in a [`Book`].
+//! The load: producers, approvals, readers of every kind. What was acknowledged is recorded in a [`Book`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const RUN_BATCHES_MAX: u64 = 400;
 const APPROVALS_A_RUN: u64 = 200;
 /// How long a producer rests between batches, at most.
 const REST_SECONDS_MAX: f64 = 0.05;
-/// How long a follower stays, and somebody who takes nothing, at most.
+/// How long a follower stays, and a client that reads nothing, at most.
 const FOLLOW_SECONDS_MAX: u64 = 10;
 const STALL_SECONDS_MAX: u64 = 45;
 const APPROVAL_EVERY_SECONDS: f64 = 1.0;
@@ -154,7 +154,7 @@ pub(super) async fn check_acknowledged(course: &SoakCourse) {
         });
         let found = page.await.and_then(|page| page.data.into_iter().next());
         if !found.is_some_and(|envelope| envelope.get().contains(&words)) {
-            course.broke(format!("event {sequence} of {run} was acknowledged and is not there"));
+            course.broke(format!("event {sequence} of {run} was acknowledged and is missing"));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! One large store and everything that can be done with it: made, read in every way, sealed, backed up, verified,
-//! pruned, started again. Each step says how long it took and what the server held.
+//! One large store and every operation on it: filled, read in every way, sealed, backed up, verified,
+//! pruned, restarted. Each step reports its time and the server's memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

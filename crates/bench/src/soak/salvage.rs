@@ -152,7 +152,7 @@ async fn make(folder: &Path, dice: &Dice) -> Result<Original> {
         let data = open.join(within);
         let (engine, store) = fill(&data, dice).await?;
         contents.push(content(&store).await?);
-        // The mark lags behind; what is promised about a lost end is promised of a mark that has caught up.
+        // The mark lags; what is guaranteed about a lost end holds for a mark that has caught up.
         let last = store.last_position().await?;
         while high_water(&data)? != Some(last) {
             tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
@@ -176,16 +176,16 @@ async fn fill(data: &Path, dice: &Dice) -> Result<(Engine, Arc<SqliteStore>)> {
         run_of_producer(&engine, dice).await?;
     }
     run_of_own(&engine, dice).await?;
-    let mut begun = Vec::new();
+    let mut start = Vec::new();
     for _ in 0..=dice.below(RUNS_MAX / 4) {
         let run = new_run(&engine, RunKind::External).await?;
         report(&engine, run, 0, dice, false).await?;
-        begun.push(run);
+        start.push(run);
     }
     if dice.below(4) > 0 {
         store.seal_now().await?;
     }
-    for run in begun {
+    for run in start {
         // Goes on after it was sealed.
         report(&engine, run, 1, dice, false).await?;
     }

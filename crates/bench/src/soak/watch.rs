@@ -1,4 +1,4 @@
-//! The server from outside, once a second: memory, files, metrics; a row a minute.
+//! The server from outside, once a second: memory, files, metrics; a row per minute.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub(super) struct Watcher {
     minutes: RefCell<Vec<Minute>>,
 }
 
-/// Samples by name and labels, as they stand on the page.
+/// Samples by name and labels, as they are on the page.
 type Page = BTreeMap<String, f64>;
 
 impl Watcher {
@@ -72,7 +72,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// When nobody asks for anything any more, nothing is held any more.
+    /// When no requests are open, nothing is held any more.
     pub(super) async fn at_rest(&self, course: &SoakCourse, server: &RefCell<Option<Server>>) -> Result<()> {
         let began = clock::now_ns();
         let mut last = String::new();
@@ -137,7 +137,7 @@ pub(super) async fn page(address: &str) -> Result<Page> {
     Ok(samples.collect())
 }
 
-/// The bound of the bucket that holds this share of all appends since the server began.
+/// The bound of the bucket that holds this share of all appends since the server started.
 fn share_ms(page: &Page, share: f64) -> f64 {
     let mut buckets: Vec<(f64, f64)> = page
         .iter()

@@ -1,4 +1,4 @@
-//! A fan-out loop by hand: one thread, every socket, one shared buffer of frames, a cursor for each reader.
+//! A hand-written fan-out loop: one thread, every socket, one shared buffer of frames, a cursor for each reader.
 //!
 //! Each millisecond it frames what is due and writes to every reader all that it lacks, up to 64 KiB at a
 //! time. It stores nothing and reads nothing after the request.

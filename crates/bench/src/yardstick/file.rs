@@ -1,4 +1,4 @@
-//! Replay at its plainest: a file that holds a run's frames already, read and written in large pieces.
+//! Replay at its simplest: a file with the frames of a run, read and written in large pieces.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,6 +1,6 @@
-//! The frame that the two bare stores share: writers that wait, one thread that commits whatever waits.
+//! The loop that the two bare stores share: writers that wait, one thread that commits whatever waits.
 //!
-//! No timer: the sync in flight is the gathering window. What a commit is, the store says.
+//! No timer: appends gather while a sync is in flight. The store defines what a commit is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,17 +80,17 @@ pub(crate) fn run(mut store: impl Commit, writers: usize, events: u64, seconds: 
                 runtime.spawn(async move {
                     let (mut count, mut confirmed, mut sequence) = (0u64, Histogram::default(), 0u64);
                     while !over.load(Ordering::Relaxed) {
-                        let begun = now_ns();
+                        let start = now_ns();
                         let mut bytes = Vec::with_capacity(events as usize * scene::STORED_BYTES);
                         for _ in 0..events {
-                            bytes.extend_from_slice(&scene::stored(sequence, begun));
+                            bytes.extend_from_slice(&scene::stored(sequence, start));
                             sequence += 1;
                         }
                         let (done, answer) = oneshot::channel();
                         if sender.send(Request { bytes, done }).await.is_err() || answer.await.is_err() {
                             return Err(anyhow!("the store stopped"));
                         }
-                        confirmed.add(now_ns() - begun);
+                        confirmed.add(now_ns() - start);
                         count += events;
                     }
                     Ok((count, confirmed))

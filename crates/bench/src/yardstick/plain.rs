@@ -1,5 +1,5 @@
-//! Typed deserialisation of events and nothing else: one struct of owned fields for all types, which is the quickest
-//! that `serde_json` does (a tagged enum reads each text twice). Held against skipping the same texts.
+//! Typed deserialisation of events and nothing else: one struct of owned fields for all types, the fastest form in
+//! `serde_json` (a tagged enum reads each text twice). Compared with skipping the same texts.
 
 use anyhow::{Result, ensure};
 use serde::Deserialize;

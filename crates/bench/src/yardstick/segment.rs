@@ -1,7 +1,7 @@
 //! A segment file: filled with zeros ahead of use, overwritten from its start to its end and again, one
-//! write and one sync a group.
+//! write and one sync per group.
 //!
-//! The quickest a durable log on this disk can be; it could not be read back.
+//! The fastest possible durable log on this disk; it could not be read back.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use super::group::Commit;
 
-/// Bytes of the file; then it is begun again, as a log that recycles its segments would.
+/// Bytes of the file; then it is reused from its start, as a log that recycles its segments would.
 const SEGMENT_BYTES: u64 = 256 << 20;
 
 pub(crate) struct Segment {
@@ -26,7 +26,7 @@ impl Segment {
     }
 }
 
-/// A file whose blocks are all there.
+/// A file with all its blocks allocated.
 pub(crate) fn zero_filled(path: &Path, bytes: u64) -> Result<File> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path)?;
     let zeros = vec![0; 1 << 20];

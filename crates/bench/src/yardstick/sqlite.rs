@@ -1,7 +1,7 @@
-//! Bare SQLite: one row a group, in commit order, write-ahead log, synced before it is answered.
+//! Bare SQLite: one row per group, in commit order, write-ahead log, synced before it is answered.
 //!
-//! No streams, no index, no rules, no rows beside it: the least a durable log in SQLite can be. It is
-//! checkpointed as it goes, in steps large enough not to be in the way.
+//! No streams, no index, no rules, no other rows: the least a durable log in SQLite can be. It is
+//! checkpointed in steps large enough not to be in the way.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ impl Bare {
 
 /// The same, and as sealing does it writes what it has a second time, into rows of another table, and takes it
 /// out of the first, a megabyte at a time.
-pub(crate) struct Twice {
+pub(crate) struct SealingSqlite {
     bare: Bare,
     bytes: usize,
 }
@@ -38,16 +38,16 @@ pub(crate) struct Twice {
 /// Bytes that are moved at once.
 const MOVED_BYTES: usize = 1 << 20;
 
-impl Twice {
+impl SealingSqlite {
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let bare = Bare::open(folder)?;
         bare.connection
             .execute_batch("CREATE TABLE chunks (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT")?;
-        Ok(Twice { bare, bytes: 0 })
+        Ok(SealingSqlite { bare, bytes: 0 })
     }
 }
 
-impl Commit for Twice {
+impl Commit for SealingSqlite {
     fn commit(&mut self, group: &[u8]) -> Result<()> {
         self.bare.commit(group)?;
         self.bytes += group.len();

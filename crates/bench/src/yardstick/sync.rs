@@ -1,4 +1,4 @@
-//! One event, one write into a zero-filled file, one `fdatasync`: how long durability itself takes here.
+//! One event, one write into a zero-filled file, one `fdatasync`: the cost of durability itself on this disk.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -20,10 +20,10 @@ pub(crate) fn run(folder: &Path, seconds: f64) -> Result<Histogram> {
     let mut times = Histogram::default();
     let (start, mut at) = (now_ns(), 0);
     while seconds_since(start) < seconds {
-        let begun = now_ns();
+        let start = now_ns();
         file.write_all_at(&event, at)?;
         file.sync_data()?;
-        times.add(now_ns() - begun);
+        times.add(now_ns() - start);
         at = (at + event.len() as u64) % (FILE_BYTES - event.len() as u64);
     }
     Ok(times)

@@ -11,35 +11,36 @@ mod visualize;
 use clap::{Args, Subcommand, ValueEnum};
 use recount_aaep_kit::aaep::rule;
 
-use super::Common;
-use crate::exit::Failure;
+use super::Invocation;
+use crate::failure::Failure;
 
+/// Validate, capture, replay and test AAEP, the accessibility event protocol
 #[derive(Args)]
 pub(super) struct Aaep {
     #[command(subcommand)]
-    verb: Verb,
+    verb: AaepVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
-    /// Record what a producer says
+enum AaepVerb {
+    /// Record the events of a producer
     Capture(Box<capture::Capture>),
-    /// Say a recording again, to subscribers
+    /// Serve a recording to subscribers
     Replay(replay::Again),
     /// Serve the server's events as JSON-RPC on standard input and output
     Stdio(stdio::Stdio),
-    /// Check files of events against the rules of the protocol
+    /// Check files of events against the protocol's rules
     Validate(validate::Validate),
-    /// Draw or tell what happened in a recorded session, with every broken rule pointed at
+    /// Render a recorded session, with every broken rule marked
     Visualize(visualize::Visualize),
-    /// Try producers and subscribers against the requirements of the protocol
+    /// Test producers and subscribers against the protocol's requirements
     Conformance(conformance::Conformance),
 }
 
 /// How a verb tells what it found.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Lines for people
+    /// Plain text
     Text,
     /// One JSON object
     Json,
@@ -55,9 +56,9 @@ impl Format {
 /// How breaches of rules are graded.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Profile {
-    /// Whatever the specification says must be
+    /// Every requirement of the specification
     Strict,
-    /// What running schemas and tests refuse, and what makes an action unsafe; the rest are warnings
+    /// What published schemas and tests refuse, and what makes an action unsafe; other breaches are warnings
     Compat,
 }
 
@@ -71,15 +72,14 @@ impl Profile {
 }
 
 impl Aaep {
-    /// `token_is_typed`: the token was said for this very call, not in the environment for the usual server.
-    pub(super) fn run(self, common: Common, token_is_typed: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         match self.verb {
-            Verb::Capture(capture) => capture.run(&common, token_is_typed),
-            Verb::Replay(replay) => replay.run(common.json),
-            Verb::Stdio(stdio) => stdio.run(&common, token_is_typed),
-            Verb::Validate(validate) => validate.run(common.json),
-            Verb::Visualize(visualize) => visualize.run(common.json),
-            Verb::Conformance(conformance) => conformance.run(&common, token_is_typed),
+            AaepVerb::Capture(capture) => capture.run(invocation),
+            AaepVerb::Replay(replay) => replay.run(invocation),
+            AaepVerb::Stdio(stdio) => stdio.run(invocation),
+            AaepVerb::Validate(validate) => validate.run(invocation),
+            AaepVerb::Visualize(visualize) => visualize.run(invocation),
+            AaepVerb::Conformance(conformance) => conformance.run(invocation),
         }
     }
 }

@@ -8,18 +8,20 @@ use recount_client::{Client, Listing};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Asking, gather};
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
+use crate::pages::gather;
 use crate::render::{clean, list};
 
+/// List the questions of runs, and answer one
 #[derive(Args)]
 pub(super) struct Answer {
-    /// The question's id; without one, the open questions are listed
+    /// Id of the question; if omitted, list the open questions
     clarification: Option<String>,
-    /// The answer, in words; without any answer, the question is told with its choices
+    /// Answer as text; without any answer, show the question and its choices
     #[arg(value_name = "TEXT")]
     words: Vec<String>,
-    /// Answer with one of the choices, counted from 1: with its value where it has one
+    /// Answer with choice N, counted from 1
     #[arg(long, value_name = "N", conflicts_with_all = ["words", "value"])]
     choice: Option<usize>,
     /// Answer with a JSON value
@@ -28,7 +30,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let Some(clarification) = &self.clarification else {
             let client = asking.client.clone();
             let fetch = async |listing: Listing| client.list_clarifications(&listing).await;

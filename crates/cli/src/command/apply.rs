@@ -7,36 +7,40 @@ use recount_client::Client;
 use recount_client::reply::{Change, Changes};
 use recount_client::request::ApplyRun;
 
-use super::Common;
-use super::run::Reached;
-use crate::exit::Failure;
+use super::invocation::{self, Invocation};
+use super::reach::Reached;
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Apply a run's changes to the folder whose copy it worked in
 #[derive(Args)]
 pub(super) struct Apply {
-    /// The run's id, as recount run, recount chat and recount ls print it
+    /// Id of the run, as recount run, recount chat and recount ls print it
     run: String,
-    /// List the changes and write nothing
+    /// List the changes without applying them
     #[arg(long)]
     dry_run: bool,
-    /// Print the changes as a diff and write nothing
+    /// Print the changes as a diff without applying them
     #[arg(long)]
     diff: bool,
-    /// Commit the changes to a new branch of the folder's git repository, and leave the files as they are
+    /// Commit the changes to a new branch of the folder's git repository; leaves the working files unchanged
     #[arg(long, value_name = "NAME", conflicts_with_all = ["dry_run", "diff"])]
     branch: Option<String>,
 }
 
 impl Apply {
-    /// `url_is_named`: the server was said; else this program is one where none answers.
-    pub(super) async fn run(self, common: Common, url_is_named: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on_threads(self.apply(invocation))
+    }
+
+    async fn apply(self, invocation: Invocation) -> Result<(), Failure> {
         let here =
             Path::new(".").canonicalize().ok().and_then(|here| here.into_os_string().into_string().ok());
         // Unfinished runs of the data folder stay as they are.
-        let (reached, _) = Reached::new(&common, url_is_named, here).await?;
+        let (reached, _) = Reached::new(&invocation, invocation.names_server(), here).await?;
         reached.attach()?;
-        let done = self.with(&reached.client, common.json).await;
+        let done = self.with(&reached.client, invocation.json).await;
         reached.leave().await;
         done
     }
@@ -54,7 +58,7 @@ impl Apply {
         } else if self.diff {
             out.lines(&clean::lines(&changes.diff).collect::<Vec<_>>())?;
             if changes.diff_cut {
-                note("the diff is longer than what is shown; the copy has all of it");
+                note("the diff is cut; the copy has all of it");
             }
         } else {
             out.lines(&changes.changes.iter().map(line).collect::<Vec<_>>())?;
@@ -66,7 +70,7 @@ impl Apply {
         let conflicts = count(&changes, "conflict");
         if conflicts > 0 {
             note(&format!(
-                "{conflicts} of these conflict: {} has changed in the same places",
+                "{conflicts} of these conflict: {} changed in the same places",
                 clean::line(&changes.source)
             ));
             return Err(Failure::No);
@@ -92,10 +96,10 @@ fn told(changes: &Changes, writes: bool) {
         (Some(branch), Some(commit)) => {
             note(&format!("committed to branch {} as {}", clean::line(branch), clean::line(commit)));
         }
-        _ if changes.count == 0 => note("the run changed nothing in its copy"),
+        _ if changes.count == 0 => note("the run changed no files in its copy"),
         _ if writes => note(&format!("applied to {source}")),
         _ => note(&format!(
-            "nothing was written; to apply to {source}: recount apply {}",
+            "nothing was written; apply to {source} with: recount apply {}",
             clean::line(&changes.run_id)
         )),
     }
@@ -112,7 +116,7 @@ fn told(changes: &Changes, writes: bool) {
 fn remarks(changes: &Changes) {
     if changes.put_back > 0 {
         note(&format!(
-            "an earlier apply was cut off; it was undone first, and {} put back",
+            "an earlier apply was interrupted; it was undone first, and {} restored",
             match changes.put_back {
                 1 => "1 file was".to_owned(),
                 count => format!("{count} files were"),

@@ -9,49 +9,55 @@ use recount_client::Client;
 use recount_client::reply::Approval;
 use recount_client::request::{AllowanceScope, ResolveApproval, Verdict};
 
-use super::Asking;
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 use crate::render::clean;
 use crate::render::live::approval_lines;
 
+/// Approve a call that a run asks permission for
 #[derive(Args)]
 pub(super) struct Approve {
-    /// The approval's id; recount show RUN tells it
+    /// Id of the approval, which recount show RUN prints
     approval: String,
-    /// Words for the account
+    /// Comment to record with the answer
     #[arg(long)]
     comment: Option<String>,
-    /// Allow the same call from here on, too: in its run, its session, or in its folder
+    /// Also allow the same call from now on, in this run, session or workspace
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     always: Option<AllowanceScope>,
-    /// Do not ask again in a terminal; what was approved is shown all the same
+    /// Approve without confirmation; the call is still shown
     #[arg(long, short)]
     yes: bool,
 }
 
+/// Reject a call that a run asks permission for
 #[derive(Args)]
 pub(super) struct Deny {
-    /// The approval's id; recount show RUN tells it
+    /// Id of the approval, which recount show RUN prints
     approval: String,
-    /// Words for the account
+    /// Comment to record with the answer
     #[arg(long)]
     comment: Option<String>,
 }
 
 pub(super) fn scope(text: &str) -> Result<AllowanceScope, String> {
     let known = AllowanceScope::ALL.iter().copied().find(|scope| scope.as_str() == text);
-    known.ok_or_else(|| "say run, session or workspace".to_owned())
+    known.ok_or_else(|| "use run, session or workspace".to_owned())
 }
 
 impl Approve {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let (lines, is_open) = match asking.client.get_approval(&self.approval).await {
             Ok(asked) => (all_of(&asking.client, &asked).await, asked.status == "pending"),
             // Whoever may answer and not read has read it elsewhere.
             Err(why) if why.code() == Some("scope_missing") => {
-                let line = "what would be done is not shown: the token has no scope read".to_owned();
+                let line = "the call is not shown: the token lacks the scope read".to_owned();
                 (vec![line], true)
             }
             Err(why) => return Err(why.into()),
@@ -60,11 +66,9 @@ impl Approve {
         if by_hand && !self.yes && is_open {
             asking.out.lines(&lines)?;
             let always = self.always.map_or(String::new(), |scope| format!(", always in this {scope}"));
-            asking
-                .out
-                .text(&format!("Allow it{always}? Type y to allow it, anything else leaves it open: "))?;
+            asking.out.text(&format!("Allow it{always}? Type y to allow; anything else leaves it open: "))?;
             if !matches!(typed()?.trim(), "y" | "Y" | "yes" | "Yes") {
-                return Err(Failure::Refused("nothing was decided".to_owned()));
+                return Err(Failure::Refused("nothing decided; the approval stays open".to_owned()));
             }
         } else if !asking.json {
             lines.iter().for_each(|line| note(line));
@@ -77,7 +81,11 @@ impl Approve {
 }
 
 impl Deny {
-    pub(super) async fn run(self, asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, asking: Asking) -> Result<(), Failure> {
         let answer = ResolveApproval { decision: Verdict::Reject, comment: self.comment, remember: None };
         let approval = asking.client.resolve_approval(&self.approval, &answer).await?;
         told(asking, &approval)
@@ -113,6 +121,6 @@ fn typed() -> Result<String, Failure> {
     let mut line = String::new();
     match std::io::stdin().read_line(&mut line) {
         Ok(_) => Ok(line),
-        Err(why) => Err(Failure::Own(format!("the answer cannot be read: {why}"))),
+        Err(why) => Err(Failure::Own(format!("cannot read the answer: {why}"))),
     }
 }

@@ -10,69 +10,75 @@ use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::reply;
 use serde_json::json;
 
-use super::{Asking, gather};
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::output::note;
+use crate::pages::gather;
 use crate::render::{clean, list};
 
+/// List, show and download artifacts
 #[derive(Args)]
 pub(super) struct Artifact {
     #[command(subcommand)]
-    verb: Verb,
+    verb: ArtifactVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum ArtifactVerb {
     /// List artifacts, newest first
     #[command(alias = "ls")]
     List {
-        /// Only those of this run
+        /// Only artifacts of this run
         #[arg(long, conflicts_with = "task")]
         run: Option<String>,
-        /// Only those of this task
+        /// Only artifacts of this task
         #[arg(long)]
         task: Option<String>,
-        /// Only those of this kind, such as patch or command_output
+        /// Only artifacts of this kind, such as patch or command_output
         #[arg(long)]
         kind: Option<String>,
-        /// Only those that are created, proposed, applied or rejected
+        /// Only artifacts with this status: created, proposed, applied or rejected
         #[arg(long)]
         status: Option<String>,
-        /// At most so many
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
-    /// Tell what an artifact is and what became of it, a small patch with its text
+    /// Show an artifact and its status; for a small patch, also its text
     Show {
-        /// The artifact's id
+        /// Id of the artifact
         artifact: String,
     },
-    /// Write the bytes of an artifact to standard output, or to a file
+    /// Write the bytes of an artifact to standard output or a file
     Get {
-        /// The artifact's id
+        /// Id of the artifact
         artifact: String,
-        /// A new file; one that is there stays as it is
+        /// File to create; an existing file is not overwritten
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
 }
 
 impl Artifact {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
-            Verb::List { run, task, kind, status, limit } => {
+            ArtifactVerb::List { run, task, kind, status, limit } => {
                 let fetch = async |listing: Listing| {
                     let listing = Listing { kind: kind.clone(), ..listing };
                     client.list_artifacts(&listing, run.as_deref(), task.as_deref()).await
                 };
                 asking.things(&gather(fetch, limit, status).await?, list::artifacts)
             }
-            Verb::Show { artifact } => {
+            ArtifactVerb::Show { artifact } => {
                 let artifact = client.get_artifact(&artifact).await?;
                 if asking.json { asking.out.value(&artifact) } else { asking.out.lines(&told(&artifact)) }
             }
-            Verb::Get { artifact, output } => {
+            ArtifactVerb::Get { artifact, output } => {
                 let bytes = client.read_artifact(&artifact).await?;
                 let Some(file) = output else { return asking.out.bytes(&bytes) };
                 write_new(&file, &bytes)?;
@@ -80,7 +86,7 @@ impl Artifact {
                 if asking.json {
                     return asking.out.value(&json!({ "path": shown, "bytes": size }));
                 }
-                asking.out.line(&clean::line(&format!("{shown} has the {size} bytes of {artifact}")))
+                asking.out.line(&clean::line(&format!("{size} bytes of {artifact} written to {shown}")))
             }
         }
     }

@@ -11,26 +11,27 @@ use clap::Args;
 use recount_client::admin::MakeBackup;
 use serde_json::json;
 
-use super::{Common, runtime, verify};
-use crate::exit::Failure;
+use super::{Invocation, invocation, verify};
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Back up the store of a running server, or a data folder
 #[derive(Args)]
 pub(super) struct Backup {
-    /// A new folder; without it the server keeps the backup below backups in its data folder
+    /// New folder for the backup; if omitted, the server stores it under backups in its data folder
     #[arg(value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Copy this data folder, while no server uses it
+    /// Back up this data folder, which no server may be using
     #[arg(long, value_name = "DIR", requires = "to")]
     data: Option<PathBuf>,
-    /// Read the backup whole when it is there, as verify --data does
+    /// Verify the finished backup, as verify --data does
     #[arg(long)]
     verify: bool,
 }
 
 impl Backup {
-    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         if let Some(to) = &self.to {
             check_target(to)?;
         }
@@ -40,8 +41,8 @@ impl Backup {
                 to.clone()
             }
             (_, to) => {
-                let made = runtime()?.block_on(async {
-                    Ok::<_, Failure>(common.client()?.make_backup(&MakeBackup::default()).await?)
+                let made = invocation::block_on(async {
+                    Ok(invocation.client()?.make_backup(&MakeBackup::default()).await?)
                 })?;
                 let made = PathBuf::from(made.path);
                 match to {
@@ -52,15 +53,15 @@ impl Backup {
         };
         let mut out = Output::new();
         let shown = path.display().to_string();
-        if common.json {
+        if invocation.json {
             out.value(&json!({ "path": shown }))?;
         } else {
-            out.line(&clean::line(&format!("{shown} is a backup; recount serve --data starts on it")))?;
+            out.line(&clean::line(&format!("backup written to {shown}; recount serve --data serves it")))?;
         }
         if self.verify {
-            return verify::offline(&path, &[], common.json);
+            return verify::offline(&path, &[], invocation.json);
         }
-        note("recount verify --data checks it");
+        note("verify it with recount verify --data");
         Ok(())
     }
 }
@@ -78,7 +79,10 @@ fn check_target(to: &Path) -> Result<(), Failure> {
     if above.is_dir() {
         Ok(())
     } else {
-        Err(Failure::Usage(format!("{} is no folder, so {shown} cannot be made in it", above.display())))
+        Err(Failure::Usage(format!(
+            "{} is not a folder, so {shown} cannot be created in it",
+            above.display()
+        )))
     }
 }
 

@@ -3,21 +3,26 @@
 use clap::Args;
 use recount_client::request;
 
-use super::Asking;
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::render::clean;
 
+/// Cancel a run
 #[derive(Args)]
 pub(super) struct Cancel {
-    /// The run's id
+    /// Id of the run
     run: String,
-    /// Why, in your words; it becomes part of the account
+    /// Reason to record in the run
     #[arg(long)]
     reason: Option<String>,
 }
 
 impl Cancel {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let run = asking.client.cancel_run(&self.run, &request::Cancel { reason: self.reason }).await?;
         if asking.json {
             return asking.out.value(&run);

@@ -23,49 +23,51 @@ use self::folder::FolderOptions;
 use self::open::{Opened, open};
 use self::talk::{Consent, Talk};
 use self::typed::Typed;
-use super::Common;
 use super::credential::token;
-use super::run::{Action, Reached, Unfinished, View};
-use crate::exit::Failure;
+use super::invocation::{self, Invocation};
+use super::reach::Reached;
+use super::run::{Action, Unfinished, View};
+use crate::failure::Failure;
 use crate::output::note;
 
 /// Where our servers have the protocol.
 const USUAL_PATH: &str = "/aap";
 
+/// Chat with an agent over AAP, the agent application protocol
 #[derive(Args)]
 pub(super) struct Chat {
-    /// Where a server has the protocol, such as http://127.0.0.1:8765/aap; without it, /aap at --url
+    /// AAP endpoint, such as http://127.0.0.1:8765/aap; default: /aap at --url
     #[arg(value_name = "URL")]
     base: Option<String>,
-    /// The agent, by name; without it the only one, or the one that is chosen when asked
+    /// Name of the agent; if omitted, the only agent, or ask
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Go on with a session, by its id, which a chat prints when it begins and when it is left
+    /// Continue the session with this id, which a chat prints when it starts and ends
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Say this, tell the answer and end
+    /// Send this message, print the answer and exit
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Send a picture along with the first message; may be said again
+    /// Attach an image to the first message; repeatable
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
-    /// Choose something that the agent lets choose; @FILE takes the value from a file, @@ is an @; without a value, a
-    /// secret one is asked for; may be said again
+    /// Set an option of the agent; @FILE reads the value from a file, @@ is a literal @; a secret option without a
+    /// value is asked for; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     option: Vec<String>,
-    /// The server's tools that the agent may use, by name, with commas; without it all, and of each call is asked
+    /// Server tools the agent may use, separated by commas; default: all, and every call is asked about
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     tools: Option<Vec<String>>,
-    /// Tools that it may use without asking
+    /// Tools the agent may use without asking, separated by commas
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     trust: Vec<String>,
-    /// Allow every call that is asked for
+    /// Allow every call that the agent asks about
     #[arg(long)]
     yes: bool,
-    /// Allow every call of these tools, with commas
+    /// Allow every call of these tools, separated by commas
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     allow: Vec<String>,
-    /// Read the token to show the server from a file
+    /// Read the server's bearer token from a file
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     #[command(flatten)]
@@ -90,17 +92,14 @@ struct Place {
 }
 
 impl Chat {
-    /// `url_is_named`: somebody said which server. `token_is_typed`: the token was said for this very call, not in the
-    /// environment for the usual server.
-    pub(super) async fn run(
-        self,
-        common: Common,
-        url_is_named: bool,
-        token_is_typed: bool,
-    ) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on_threads(self.chat(invocation))
+    }
+
+    async fn chat(self, invocation: Invocation) -> Result<(), Failure> {
         let images = self.image.iter().map(|path| image::block(path)).collect::<Result<Vec<_>, _>>()?;
-        let view = View { json: common.json, plain: common.plain };
-        let place = self.place(&common, url_is_named, token_is_typed).await?;
+        let view = View { json: invocation.json, plain: invocation.plain };
+        let place = self.place(&invocation).await?;
         let done = match self.settle_unfinished(&place, view).await {
             Ok(()) => self.talk(&place, images, view).await,
             Err(failure) => Err(failure),
@@ -112,15 +111,11 @@ impl Chat {
     }
 
     /// The server that is named, or the one that answers at the usual address, or this program.
-    async fn place(
-        &self,
-        common: &Common,
-        url_is_named: bool,
-        token_is_typed: bool,
-    ) -> Result<Place, Failure> {
-        let usual = format!("{}{USUAL_PATH}", common.url.trim_end_matches('/'));
+    async fn place(&self, invocation: &Invocation) -> Result<Place, Failure> {
+        let usual = format!("{}{USUAL_PATH}", invocation.url.trim_end_matches('/'));
         let base = self.base.clone().unwrap_or(usual);
-        let token = token(common, &base, self.token_file.as_deref(), token_is_typed)?;
+        let token = token(invocation, &base, self.token_file.as_deref())?;
+        let url_is_named = invocation.names_server();
         let is_there = self.base.is_some()
             || url_is_named
             || !matches!(
@@ -133,7 +128,7 @@ impl Chat {
             let address = server.as_ref().filter(|_| !is_usual).map(|url| format!(" --url {url}"));
             return Ok(Place { base, token, inside: None, server, address: address.unwrap_or_default() });
         }
-        let (reached, left) = Reached::new(common, false, self.folder.for_inside()?).await?;
+        let (reached, left) = Reached::new(invocation, false, self.folder.for_inside()?).await?;
         let server = reached.client.base_url().to_owned();
         let base = format!("{}{USUAL_PATH}", server.trim_end_matches('/'));
         // Its address ends with it.

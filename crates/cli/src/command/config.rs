@@ -2,19 +2,20 @@
 //!
 //! Secrets are not printed: of the token only whether there is one.
 
+use clap::Args;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args};
 use recount_server::Source;
 use serde_json::json;
 
-use super::{Common, serve};
-use crate::exit::Failure;
+use super::{Invocation, serve};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::clean;
 
+/// Show the configuration and where each value comes from
 #[derive(Args)]
 pub(super) struct Config {
-    /// Print the default system prompt of runs that work on a copy with all tools
+    /// Print the default system prompt, as used for runs on a copy of the workspace with all tools
     #[arg(long)]
     system_prompt: bool,
     #[command(flatten)]
@@ -31,12 +32,12 @@ struct Row {
 }
 
 impl Config {
-    pub(super) fn run(self, common: &Common, matches: &ArgMatches) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let config = recount_server::Config::settle(self.serve.options(), |name| std::env::var(name).ok())?;
         if self.system_prompt {
             let text = recount_server::default_system_prompt(&config);
             let mut out = Output::new();
-            return match common.json {
+            return match invocation.json {
                 true => out.value(&json!({ "system_prompt": text })),
                 false => text.lines().try_for_each(|line| out.line(line)),
             };
@@ -54,18 +55,17 @@ impl Config {
                 Row { key: setting.key, value: setting.value, source, at }
             })
             .collect();
-        let token = common.token.as_deref().filter(|token| !token.is_empty());
+        let token = invocation.token.as_deref().filter(|token| !token.is_empty());
         let token = if token.is_some() { "set, and not shown" } else { "none" };
-        rows.push(asked(matches, "url", "RECOUNT_URL", common.url.clone()));
-        rows.push(asked(matches, "token", "RECOUNT_TOKEN", token.to_owned()));
-        tell(&rows, common.json)
+        rows.push(asked(invocation.url_source, "url", "RECOUNT_URL", invocation.url.clone()));
+        rows.push(asked(invocation.token_source, "token", "RECOUNT_TOKEN", token.to_owned()));
+        tell(&rows, invocation.json)
     }
 }
 
 /// An option of every verb.
-fn asked(matches: &ArgMatches, key: &'static str, name: &str, value: String) -> Row {
-    let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
-    match matches.value_source(key) {
+fn asked(source: Option<ValueSource>, key: &'static str, name: &str, value: String) -> Row {
+    match source {
         Some(ValueSource::CommandLine) => Row { key, value, source: "flag", at: None },
         Some(ValueSource::EnvVariable) => {
             Row { key, value, source: "environment", at: Some(name.to_owned()) }

@@ -3,30 +3,28 @@
 
 use std::path::Path;
 
-use super::Common;
-use crate::exit::Failure;
+use super::Invocation;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
-/// `is_typed`: `--token` was said for this very call, and not in the environment for the usual server.
 pub(super) fn token(
-    common: &Common,
+    invocation: &Invocation,
     base: &str,
     file: Option<&Path>,
-    is_typed: bool,
 ) -> Result<Option<String>, Failure> {
-    let said = common.token.clone().filter(|token| !token.is_empty());
-    if is_typed {
+    let said = invocation.token.clone().filter(|token| !token.is_empty());
+    if invocation.token_is_typed() {
         return Ok(said);
     }
     if let Some(path) = file {
         let token = small_file(path)?;
         return Ok(Some(token).filter(|token| !token.is_empty()));
     }
-    if said.is_some() && !is_same_server(base, &common.url) {
+    if said.is_some() && !is_same_server(base, &invocation.url) {
         note(&format!(
-            "RECOUNT_TOKEN is for {} and is not shown to {base}; --token-file FILE says what is",
-            common.url
+            "RECOUNT_TOKEN is for {} and is not sent to {base}; use --token-file FILE for that server",
+            invocation.url
         ));
         return Ok(None);
     }
@@ -39,9 +37,7 @@ pub(super) fn small_file(path: &Path) -> Result<String, Failure> {
     let size = std::fs::metadata(path).map_err(|why| wrong(&why))?.len();
     if size > limits::VALUE_FILE_BYTES_MAX {
         let most = limits::VALUE_FILE_BYTES_MAX;
-        return Err(wrong(&format!(
-            "it has {size} bytes, and at most {most} are taken (VALUE_FILE_BYTES_MAX)"
-        )));
+        return Err(wrong(&format!("it has {size} bytes; the limit is {most} (VALUE_FILE_BYTES_MAX)")));
     }
     let text = std::fs::read_to_string(path).map_err(|why| wrong(&why))?;
     Ok(text

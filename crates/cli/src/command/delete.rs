@@ -2,26 +2,31 @@
 
 use clap::Args;
 
-use super::Asking;
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::render::{clean, list};
 
+/// Delete a task and erase its runs
 #[derive(Args)]
 pub(super) struct Delete {
-    /// The task's id
+    /// Id of the task
     task: String,
-    /// Do it: what is erased cannot be had back
+    /// Confirm the deletion, which cannot be undone
     #[arg(long)]
     yes: bool,
 }
 
 impl Delete {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         if !self.yes {
             let task = asking.client.get_task(&self.task).await?;
             let runs = list::count_of_runs(task.runs);
             return Err(Failure::Usage(format!(
-                "{} has {runs}; they would be erased and cannot be had back: say --yes to do it",
+                "{} has {runs}; they would be erased permanently; confirm with --yes",
                 task.id
             )));
         }

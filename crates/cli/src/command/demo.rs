@@ -11,17 +11,20 @@ use clap::Args;
 use recount_client::request::CreateTask;
 use recount_server::Options;
 
-use super::run::{Following, Reached, Unattended, View};
-use crate::exit::Failure;
+use super::invocation::{self, Invocation};
+use super::reach::Reached;
+use super::run::{Following, Unattended, View};
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
+/// Play a demo run, without a key or a network
 #[derive(Args)]
 pub(super) struct Demo {
-    /// Keep the account in this data folder instead of a temporary one
+    /// Store the run in this data folder instead of a temporary one
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Take lines of standard input for answers although it is no terminal
+    /// Read answers from standard input even if it is not a terminal
     #[arg(long, hide = true)]
     answers_from_stdin: bool,
 }
@@ -37,7 +40,11 @@ const PROJECT: &[(&str, &str)] = &[
 const BUDGET_MICROS_USD: u64 = 100_000;
 
 impl Demo {
-    pub(super) async fn run(self, view: View) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on_threads(self.play(View { json: invocation.json, plain: invocation.plain }))
+    }
+
+    async fn play(self, view: View) -> Result<(), Failure> {
         let folder = Folder::make()?;
         let data = self.data.unwrap_or_else(|| folder.0.join("data"));
         let project = folder.project()?;
@@ -54,8 +61,8 @@ impl Demo {
         let somebody = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
         let wait = if somebody { limits::DEMO_WAIT_FOR_SOMEBODY } else { limits::DEMO_WAIT };
         note(&format!(
-            "recount demo: a scripted model mends a small script. No key and no network are used, and what is \
-             changed is a copy. You are asked twice; when nobody answers for {} seconds, the demo answers itself.",
+            "recount demo: a scripted model repairs a small script, without a key or a network and in a copy. \
+             It asks you twice; without an answer in {} seconds, the demo answers itself.",
             wait.as_secs()
         ));
         let order = CreateTask {
@@ -78,9 +85,9 @@ impl Demo {
         }
         reached.leave().await;
         let data = data.display();
-        note(&format!("The account is kept in {data}. What to do next:"));
+        note(&format!("The run is stored in {data}. Next steps:"));
         for (words, command) in [
-            ("Check that it is whole and unaltered:", format!("recount verify --data {data}")),
+            ("Verify that it is complete and unaltered:", format!("recount verify --data {data}")),
             ("Serve it:", format!("recount serve --data {data}")),
             ("While that server runs, open the run in a browser:", format!("http://127.0.0.1:8765/#{run}")),
             ("Or read it event by event:", format!("recount tail {run}")),
@@ -108,10 +115,7 @@ impl Folder {
                 Err(why) => return Err(failed(&folder, &why)),
             }
         }
-        Err(Failure::Own(format!(
-            "{} holds too many folders of earlier demos; remove some",
-            parent.display()
-        )))
+        Err(Failure::Own(format!("{} has too many folders of earlier demos; remove some", parent.display())))
     }
 
     /// Writes what the agent works on, and answers where.

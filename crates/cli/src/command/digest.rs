@@ -2,18 +2,23 @@
 
 use clap::Args;
 
-use super::Asking;
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::render::clean;
 
+/// Print a run's digest: run, events, head
 #[derive(Args)]
 pub(super) struct Digest {
-    /// The run's id
+    /// Id of the run
     run: String,
 }
 
 impl Digest {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let digest = asking.client.get_run_digest(&self.run).await?;
         if asking.json {
             return asking.out.value(&digest);

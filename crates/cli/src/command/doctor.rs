@@ -7,33 +7,38 @@ use recount_client::ClientError;
 use recount_client::admin::{Check, Status};
 use recount_server::doctor;
 
-use super::Common;
-use crate::exit::Failure;
+use super::invocation::{self, Invocation};
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Check the server and its store, and say what to do
 #[derive(Args)]
 pub(super) struct Doctor {
-    /// Look at this data folder, while no server uses it
+    /// Check this data folder, which no server may be using
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Read every event, which may take long
+    /// Read every event, which can take a long time
     #[arg(long)]
     full: bool,
 }
 
 impl Doctor {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on(self.check(invocation))
+    }
+
+    async fn check(self, invocation: Invocation) -> Result<(), Failure> {
         let checks = match &self.data {
             Some(data) => doctor::offline(data, self.full),
-            None => match common.client()?.check_up(self.full).await {
+            None => match invocation.client()?.check_up(self.full).await {
                 Ok(checkup) => checkup.checks,
                 Err(why @ ClientError::Unreachable { .. }) => {
                     // Then the folder that a server would take says more than nothing.
                     let mut checks = vec![Check::problem(
                         "server",
                         why.to_string(),
-                        "recount serve starts one; --url names another, --data a folder",
+                        "start one with recount serve, or use --url or --data",
                     )];
                     match recount_server::default_data() {
                         Ok(data) => checks.extend(doctor::offline(&data, self.full)),
@@ -48,11 +53,11 @@ impl Doctor {
         };
         let mut out = Output::new();
         for check in &checks {
-            tell(&mut out, common.json, check)?;
+            tell(&mut out, invocation.json, check)?;
         }
         let problems = checks.iter().filter(|check| check.status == Status::Problem).count();
         match problems {
-            0 => note("all is well"),
+            0 => note("no problems found"),
             1 => note("1 problem"),
             more => note(&format!("{more} problems")),
         }

@@ -9,35 +9,40 @@ use recount_client::export::{End, Header};
 use recount_server::export::Sum;
 use serde_json::json;
 
-use super::Common;
+use super::invocation::{self, Invocation};
 use super::partial::Partial;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::place::{Place, Runs};
 use crate::render::clean;
 
+/// Export whole runs to a file
 #[derive(Args)]
 pub(super) struct Export {
-    /// The runs' ids
+    /// Ids of the runs
     #[arg(value_name = "RUN", required_unless_present = "all", conflicts_with = "all")]
     runs: Vec<String>,
-    /// All runs, oldest first. Runs that are damaged, or erased meanwhile, are left out and named
+    /// Export all runs, oldest first; damaged or erased runs are skipped and listed
     #[arg(long)]
     all: bool,
-    /// Where to write, when the export is whole; with runs left out, FILE.partial. - is standard output
+    /// File to write; if runs were skipped, FILE.partial instead; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Read this data folder, while no server uses it
+    /// Read this data folder, which no server may be using
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
 impl Export {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on(self.export(invocation))
+    }
+
+    async fn export(self, invocation: Invocation) -> Result<(), Failure> {
         let place = match &self.data {
             Some(data) => Place::open(data)?,
-            None => Place::server(common.client()?),
+            None => Place::server(invocation.client()?),
         };
         let (all, named) = (self.all, self.runs);
         let Runs { ids, erased, damaged_rows } = match all {
@@ -45,8 +50,8 @@ impl Export {
             false => Runs { ids: named, erased: 0, damaged_rows: BTreeSet::new() },
         };
         let mut sink = match self.output.to_str() {
-            Some("-") => Sink::Stdout(Output::new()),
-            _ => Sink::File(Partial::begin(&self.output)?),
+            Some("-") => ExportSink::Stdout(Output::new()),
+            _ => ExportSink::File(Partial::begin(&self.output)?),
         };
         // The runs that are left out, and why.
         let mut left_out: Vec<(String, Why)> = Vec::new();
@@ -70,14 +75,14 @@ impl Export {
         place.close().await?;
         let is_whole = left_out.is_empty() && damaged_rows.is_empty() && unread.is_none();
         let mut partly = None;
-        if let Sink::File(partial) = sink {
+        if let ExportSink::File(partial) = sink {
             match is_whole {
                 true => partial.finish()?,
                 false => partly = Some(partial.finish_incomplete()?),
             }
             let mut out = Output::new();
             for header in &told {
-                tell(&mut out, common.json, header)?;
+                tell(&mut out, invocation.json, header)?;
             }
         }
         let runs = if told.len() == 1 { "1 run".to_owned() } else { format!("{} runs", told.len()) };
@@ -98,7 +103,7 @@ impl Export {
         }
         if let Some(partly) = &partly {
             let (partly, file) = (partly.display(), self.output.display());
-            note(&format!("what could be exported is in {partly}; {file} was not written"));
+            note(&format!("the partial export is in {partly}; {file} was not written"));
         }
         if is_whole { Ok(()) } else { Err(Failure::No) }
     }
@@ -115,38 +120,38 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (is, why, advice) = match self {
             Why::Damaged(why) => ("is damaged", why.as_deref(), "; recount salvage saves what is left of it"),
-            Why::Gone(why) => ("went while the others were exported", Some(&**why), ""),
+            Why::Gone(why) => ("was removed during the export", Some(&**why), ""),
         };
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-        write!(f, "{is} and was left out{why}{advice}")
+        write!(f, "{is} and was skipped{why}{advice}")
     }
 }
 
-enum Sink {
+enum ExportSink {
     Stdout(Output),
     File(Partial),
 }
 
-impl Sink {
+impl ExportSink {
     fn line(&mut self, line: &str) -> Result<(), Failure> {
         match self {
-            Sink::Stdout(out) => out.json(line),
-            Sink::File(file) => file.line(line),
+            ExportSink::Stdout(out) => out.json(line),
+            ExportSink::File(file) => file.line(line),
         }
     }
 
     /// How much of a file was written so far; what is on standard output cannot be taken back.
     fn length(&mut self) -> Result<Option<u64>, Failure> {
         match self {
-            Sink::Stdout(_) => Ok(None),
-            Sink::File(file) => file.length().map(Some),
+            ExportSink::Stdout(_) => Ok(None),
+            ExportSink::File(file) => file.length().map(Some),
         }
     }
 }
 
 /// Writes a run up to what its digest covers. Nothing of it is written before all of it was read and added up, so that
 /// a run that cannot be read leaves no part of itself. A run longer than [`limits::EXPORT_HELD_BYTES_MAX`] is read twice.
-async fn write(place: &Place, run: &str, sink: &mut Sink) -> Result<Header, Failure> {
+async fn write(place: &Place, run: &str, sink: &mut ExportSink) -> Result<Header, Failure> {
     let (header, held) = hold(place, run).await?;
     let begun_at = sink.length()?;
     sink.line(&header.line())?;
@@ -156,7 +161,7 @@ async fn write(place: &Place, run: &str, sink: &mut Sink) -> Result<Header, Fail
     }
     let Err(why) = read(place, &header, |line| sink.line(line)).await else { return Ok(header) };
     match (sink, begun_at, why) {
-        (Sink::File(file), Some(begun_at), why) => {
+        (ExportSink::File(file), Some(begun_at), why) => {
             file.cut(begun_at)?;
             Err(why)
         }

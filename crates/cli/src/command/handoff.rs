@@ -6,70 +6,76 @@ use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::reply;
 use recount_client::request::{AcknowledgeHandoff, RejectHandoff};
 
-use super::{Asking, gather};
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
+use crate::pages::gather;
 use crate::render::{clean, list};
 
+/// List the handoffs of runs, and accept or decline one
 #[derive(Args)]
 pub(super) struct Handoff {
     #[command(subcommand)]
-    verb: Verb,
+    verb: HandoffVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
-    /// List the handoffs that nobody has answered
+enum HandoffVerb {
+    /// List open handoffs
     Ls {
-        /// List those that were answered, too
+        /// Also list answered handoffs
         #[arg(long)]
         all: bool,
-        /// At most so many
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
-    /// Tell a handoff, with what was packed for who takes over
+    /// Show a handoff and its context for the person who takes over
     Show {
-        /// The handoff's id
+        /// Id of the handoff
         handoff: String,
     },
-    /// Take over
+    /// Accept a handoff
     Ack {
-        /// The handoff's id
+        /// Id of the handoff
         handoff: String,
-        /// Words for the account
+        /// Comment to record with the answer
         #[arg(long)]
         comment: Option<String>,
     },
-    /// Say that nobody will take over
+    /// Decline a handoff
     Reject {
-        /// The handoff's id
+        /// Id of the handoff
         handoff: String,
-        /// Why, in your words; it becomes part of the account
+        /// Reason to record in the run
         #[arg(long)]
         reason: Option<String>,
     },
 }
 
 impl Handoff {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         let answered = match self.verb {
-            Verb::Ls { all, limit } => {
+            HandoffVerb::Ls { all, limit } => {
                 let status = (!all).then(|| "pending".to_owned());
                 let fetch = async |listing: Listing| client.list_handoffs(&listing).await;
                 return asking.things(&gather(fetch, limit, status).await?, list::handoffs);
             }
-            Verb::Show { handoff } => {
+            HandoffVerb::Show { handoff } => {
                 let handoff = client.get_handoff(&handoff).await?;
                 if asking.json {
                     return asking.out.value(&handoff);
                 }
                 return asking.out.lines(&told(&handoff));
             }
-            Verb::Ack { handoff, comment } => {
+            HandoffVerb::Ack { handoff, comment } => {
                 client.acknowledge_handoff(&handoff, &AcknowledgeHandoff { comment }).await?
             }
-            Verb::Reject { handoff, reason } => {
+            HandoffVerb::Reject { handoff, reason } => {
                 client.reject_handoff(&handoff, &RejectHandoff { reason }).await?
             }
         };

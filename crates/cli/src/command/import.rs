@@ -11,37 +11,42 @@ use recount_client::export::{End, RUN_BYTES_MAX};
 use serde_json::json;
 
 use self::blocks::{Block, Blocks};
-use super::Common;
-use crate::exit::Failure;
+use super::invocation::{self, Invocation};
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::place::{Outcome, Place};
 use crate::render::clean;
 
+/// Import the runs of an export
 #[derive(Args)]
 pub(super) struct Import {
-    /// The file that export wrote; - is standard input
+    /// File that recount export wrote; - is standard input
     file: PathBuf,
-    /// Write into this data folder, while no server uses it; it is made when it is not there
+    /// Import into this data folder, which no server may be using; created if missing
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
 impl Import {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on(self.import(invocation))
+    }
+
+    async fn import(self, invocation: Invocation) -> Result<(), Failure> {
         let input = open(&self.file)?;
         let place = match &self.data {
             Some(data) => Place::open_or_make(data)?,
-            None => Place::server(common.client()?),
+            None => Place::server(invocation.client()?),
         };
         let mut blocks = Blocks::new(input, RUN_BYTES_MAX);
-        let (mut tally, mut export) = (Tally::default(), Section::default());
+        let (mut tally, mut export) = (ImportTally::default(), Section::default());
         let mut out = Output::new();
         while let Some(block) =
             blocks.next().map_err(|why| Failure::Own(format!("the input cannot be read: {why}")))?
         {
             if let Some(end) = block.end() {
                 if let Err(outcome) = std::mem::take(&mut export).compare(end) {
-                    tally.tell(&mut out, common.json, &block.name(), &outcome)?;
+                    tally.tell(&mut out, invocation.json, &block.name(), &outcome)?;
                 }
                 continue;
             }
@@ -56,14 +61,14 @@ impl Import {
                 },
                 Block { lines, .. } => place.import(lines).await?,
             };
-            tally.tell(&mut out, common.json, &name, &outcome)?;
+            tally.tell(&mut out, invocation.json, &name, &outcome)?;
         }
         place.close().await?;
         if export != Section::default() {
             note(
-                "the input has no last line that counts its runs; if it was cut between two runs, the rest is missing",
+                "the input has no final line with its number of runs; if it was cut between two runs, the rest is missing",
             );
-            note("exports of older releases have no such line");
+            note("exports of older releases have no final line");
         }
         tally.verdict()
     }
@@ -112,13 +117,13 @@ impl Section {
 }
 
 #[derive(Default)]
-struct Tally {
+struct ImportTally {
     imported: usize,
     here_already: usize,
     refused: usize,
 }
 
-impl Tally {
+impl ImportTally {
     /// `name` is a run's id, or a place in the file.
     fn tell(
         &mut self,
@@ -148,7 +153,7 @@ impl Tally {
                 format!("{name} imported, {events} events, head {head}")
             }
             Outcome::Imported { events, head, is_new: false } => {
-                format!("{name} here already, {events} events, head {head}")
+                format!("{name} already present, {events} events, head {head}")
             }
             Outcome::Refused { code, detail } => format!("{name} refused: {detail} ({code})"),
         };
@@ -156,8 +161,8 @@ impl Tally {
     }
 
     fn verdict(self) -> Result<(), Failure> {
-        let Tally { imported, here_already, refused } = self;
-        note(&format!("{imported} imported, {here_already} here already, {refused} refused"));
+        let ImportTally { imported, here_already, refused } = self;
+        note(&format!("{imported} imported, {here_already} already present, {refused} refused"));
         if refused == 0 { Ok(()) } else { Err(Failure::No) }
     }
 }

@@ -4,20 +4,21 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _};
 
-use super::CommandLine;
-use crate::exit::Failure;
+use super::{CommandLine, Invocation};
+use crate::failure::Failure;
 
+/// Write the manual pages
 #[derive(Args)]
 pub(super) struct Man {
-    /// The folder to write them to; it is made where it is missing
+    /// Folder to write the pages to; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
 impl Man {
-    pub(super) fn run(self) -> Result<(), Failure> {
+    pub(super) fn run(self, _: Invocation) -> Result<(), Failure> {
         let failed = |why: std::io::Error| {
-            Failure::Own(format!("manual pages cannot be written to {}: {why}", self.out.display()))
+            Failure::Own(format!("cannot write manual pages to {}: {why}", self.out.display()))
         };
         std::fs::create_dir_all(&self.out).map_err(failed)?;
         clap_mangen::generate_to(CommandLine::command(), &self.out).map_err(failed)

@@ -18,15 +18,16 @@ use serde_json::{Map, Value};
 
 use self::stage::Stage;
 use self::voice::Voice;
-use super::Common;
-use crate::exit::Failure;
+use super::Invocation;
+use super::invocation::block_on_threads;
+use crate::failure::Failure;
 use crate::output::note;
 
+/// Speak what runs do, and answer prompts by keyboard
 #[derive(Args)]
-#[command(after_help = KEYS)]
+#[command(after_help = KEYS, group(clap::ArgGroup::new("subject").required(true).args(["run", "all"])))]
 pub(super) struct Narrate {
     /// The run's id
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
     run: Option<String>,
     /// All runs
     #[arg(long)]
@@ -63,17 +64,22 @@ Keys at a terminal:
   r         repeat the last, 3r three   a      type an answer, then Enter
   w         where am I                  1 ...  choose an answer, then Enter
   p         read the next prompt        c      cancel the run, after Enter
-  +, -      more or less detail         ?, q   help; quit";
+  +, -      more or less detail         e      ask for more time
+  ?         speak the keys              q      quit";
 
 impl Narrate {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        block_on_threads(self.narrate(invocation))
+    }
+
+    async fn narrate(self, invocation: Invocation) -> Result<(), Failure> {
         let level = self.level();
-        let dial = self.dial(&common, level)?;
+        let dial = self.dial(&invocation, level)?;
         let world = World::real();
-        let voice = self.voice(common.json).await;
+        let voice = self.voice(invocation.json).await;
         let (mut listener, ends) = EventListener::new(&world, dial);
         let narrator = Narrator::new(level, self.all);
-        let mut stage = Stage::new(world, narrator, voice, ends, common.client()?, !self.all)?;
+        let mut stage = Stage::new(world, narrator, voice, ends, !self.all)?;
         let outcome = tokio::select! {
             biased;
             outcome = stage.run() => outcome,
@@ -95,8 +101,8 @@ impl Narrate {
         }
     }
 
-    fn dial(&self, common: &Common, level: SpeechLevel) -> Result<Dial, Failure> {
-        let base = common.url.trim_end_matches('/');
+    fn dial(&self, invocation: &Invocation, level: SpeechLevel) -> Result<Dial, Failure> {
+        let base = invocation.url.trim_end_matches('/');
         let base = base.strip_suffix(SURFACE).unwrap_or(base);
         let target = Target::Http { base: format!("{base}{SURFACE}"), surface: Surface::Versioned };
         let capabilities = Capabilities {
@@ -118,7 +124,7 @@ impl Narrate {
         }
         let request = serde_json::to_string(&request).map_err(|why| Failure::Own(why.to_string()))?;
         Ok(Dial {
-            token: common.token.clone().filter(|token| !token.is_empty()),
+            token: invocation.token.clone().filter(|token| !token.is_empty()),
             request: Some(request),
             ..Dial::to(target)
         })

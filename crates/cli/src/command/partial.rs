@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 
 /// Written beside its place, moved there when it is whole and on disk, and removed when it is given up.
 pub(super) struct Partial {
@@ -16,8 +16,9 @@ pub(super) struct Partial {
 
 impl Partial {
     pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
-        let name =
-            path.file_name().ok_or_else(|| Failure::Usage(format!("{} names no file", path.display())))?;
+        let name = path
+            .file_name()
+            .ok_or_else(|| Failure::Usage(format!("{} is not a file name", path.display())))?;
         let mut partial = name.to_owned();
         partial.push(format!(".{}.partial", std::process::id()));
         let beside = path.with_file_name(partial);

@@ -1,27 +1,47 @@
 //! `recount pin RUN` and `recount unpin RUN`: whether a run may be pruned.
 
 use clap::Args;
+use recount_client::reply::Run;
 
-use super::Asking;
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::render::clean;
 
+/// Protect a run from pruning
 #[derive(Args)]
 pub(super) struct Pin {
-    /// The run's id
+    /// Id of the run
+    run: String,
+}
+
+/// Let a run be pruned again
+#[derive(Args)]
+pub(super) struct Unpin {
+    /// Id of the run
     run: String,
 }
 
 impl Pin {
-    pub(super) async fn run(self, mut asking: Asking, pin: bool) -> Result<(), Failure> {
-        let (run, word) = if pin {
-            (asking.client.pin_run(&self.run).await?, "pinned")
-        } else {
-            (asking.client.unpin_run(&self.run).await?, "not pinned")
-        };
-        if asking.json {
-            return asking.out.value(&run);
-        }
-        asking.out.line(&clean::line(&format!("{} {word}", run.id)))
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(async |asking: Asking| {
+            let run = asking.client.pin_run(&self.run).await?;
+            show(asking, &run, "pinned")
+        })
     }
+}
+
+impl Unpin {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(async |asking: Asking| {
+            let run = asking.client.unpin_run(&self.run).await?;
+            show(asking, &run, "not pinned")
+        })
+    }
+}
+
+fn show(mut asking: Asking, run: &Run, state: &str) -> Result<(), Failure> {
+    if asking.json {
+        return asking.out.value(run);
+    }
+    asking.out.line(&clean::line(&format!("{} {state}", run.id)))
 }

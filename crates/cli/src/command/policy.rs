@@ -7,53 +7,59 @@ use recount_client::reply::Allowance;
 use recount_client::request::AllowanceScope;
 
 use super::approve::scope;
-use super::{Asking, gather};
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
+use crate::pages::gather;
 use crate::render::clean;
 
+/// List and revoke allowances: calls that need no further approval
 #[derive(Args)]
 pub(super) struct Policy {
     #[command(subcommand)]
-    verb: Verb,
+    verb: PolicyVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
-    /// List the calls that are always allowed, newest first
+enum PolicyVerb {
+    /// List allowances, newest first
     #[command(alias = "list")]
     Ls {
-        /// Only those that reach so far: run, session or workspace
+        /// Only allowances with this scope: run, session or workspace
         #[arg(long, value_parser = scope)]
         scope: Option<AllowanceScope>,
-        /// Only those that were given in this run
+        /// Only allowances given in this run
         #[arg(long)]
         run: Option<String>,
-        /// Only those that were given in a run of this session
+        /// Only allowances given in a run of this session
         #[arg(long)]
         session: Option<String>,
-        /// At most so many
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
-    /// Take an allowance back: the call is asked about again
+    /// Revoke an allowance
     Forget {
-        /// The allowance's id, which begins with allow_
+        /// Id of the allowance, which begins with allow_
         allowance: String,
     },
 }
 
 impl Policy {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
-            Verb::Ls { scope, run, session, limit } => {
+            PolicyVerb::Ls { scope, run, session, limit } => {
                 let scope = scope.map(AllowanceScope::as_str);
                 let fetch = async |listing: Listing| {
                     client.list_allowances(&listing, scope, run.as_deref(), session.as_deref()).await
                 };
                 asking.things(&gather(fetch, limit, None).await?, lines)
             }
-            Verb::Forget { allowance } => {
+            PolicyVerb::Forget { allowance } => {
                 let gone = client.take_back_allowance(&allowance).await?;
                 if asking.json {
                     return asking.out.value(&gone);

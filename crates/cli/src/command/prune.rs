@@ -4,41 +4,48 @@ use clap::Args;
 use recount_client::{reply, request};
 use recount_server::amounts;
 
-use super::Asking;
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::output::note;
 use crate::render::clean;
 
+/// Remove the oldest events of ended runs
 #[derive(Args)]
 #[group(id = "prune_subject", required = true, multiple = true)]
 pub(super) struct Prune {
-    /// The run's id
+    /// Id of the run
     #[arg(conflicts_with_all = ["max_age", "max_events", "max_bytes"])]
     run: Option<String>,
-    /// The first event that stays; without this, the ending
+    /// First event to keep; default: the run's ending
     #[arg(long, value_name = "SEQUENCE", requires = "run")]
     before: Option<u64>,
     /// Prune runs that ended longer ago than this, such as 30d, 12h or 45m
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     max_age: Option<u64>,
-    /// Prune until the store has no more events than this, those runs first that ended first
+    /// Prune the runs that ended first until the store has at most this many events
     #[arg(long, value_name = "EVENTS")]
     max_events: Option<u64>,
-    /// Prune until the events of the store have no more bytes than this, such as 5GiB
+    /// Prune the runs that ended first until the store's events have at most this many bytes, such as 5GiB
     #[arg(long, value_name = "SIZE", value_parser = size)]
     max_bytes: Option<u64>,
 }
 
 fn seconds(text: &str) -> Result<u64, String> {
-    amounts::duration(text).map(|time| time.as_secs()).ok_or_else(|| "say one such as 30d, 12h or 45m".into())
+    amounts::duration(text)
+        .map(|time| time.as_secs())
+        .ok_or_else(|| "use a time such as 30d, 12h or 45m".into())
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    amounts::bytes(text).ok_or_else(|| "say one such as 500MiB or 5GiB".into())
+    amounts::bytes(text).ok_or_else(|| "use a size such as 500MiB or 5GiB".into())
 }
 
 impl Prune {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let Some(run) = self.run else {
             let policy = request::Prune {
                 max_age_seconds: self.max_age,
@@ -53,8 +60,8 @@ impl Prune {
         }
         let reply::Pruned { run_id, events, first_sequence } = pruned;
         let line = match events {
-            0 => format!("{run_id} has nothing to prune, it begins with event {first_sequence}"),
-            _ => format!("{run_id} pruned, {events} events, it begins with event {first_sequence}"),
+            0 => format!("{run_id} has nothing to prune, first event {first_sequence}"),
+            _ => format!("{run_id} pruned, {events} events, first event {first_sequence}"),
         };
         asking.out.line(&clean::line(&line))
     }

@@ -4,7 +4,6 @@
 mod answers;
 mod follow;
 mod order;
-mod reach;
 mod stdin;
 mod unfinished;
 
@@ -18,43 +17,45 @@ use recount_client::request::{Attachment, CreateRun, ResumeRun};
 
 pub(super) use self::follow::{Following, Unattended, View};
 pub(super) use self::order::folder;
-pub(super) use self::reach::Reached;
 pub(super) use self::unfinished::{Action, Unfinished};
-use super::{Common, apply};
-use crate::exit::Failure;
+use super::apply;
+use super::invocation::{self, Invocation};
+use super::reach::Reached;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Start a run and follow it
 #[derive(Args)]
 pub(super) struct Run {
-    /// What is to be done, in words; for kind shell a command line or a program and its arguments, for git what
-    /// follows git, for file a tool and its input as JSON
+    /// Task for the agent; with --kind shell, a command line or a program and its arguments; with git, the arguments of
+    /// git; with file, a tool and its input as JSON
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
-    /// Who does it: an agent, or one call of a tool
+    /// What to run: an agent, or a single tool call
     #[arg(long, default_value = "agent_loop", value_parser = ["agent_loop", "shell", "git", "file"])]
     kind: String,
-    /// An agent of the server, which says model, words, tools and folder where nothing here does
+    /// Agent of the server, whose model, system prompt, tools and folder are the defaults
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// With --agent: what is chosen of its options; may be said again
+    /// With --agent: set one of its options; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = order::choice, requires = "agent")]
     option: Vec<(String, String)>,
-    /// The model, as PROVIDER/MODEL; without it the one that is configured
+    /// Model, as PROVIDER/MODEL; default: the configured one
     #[arg(long)]
     model: Option<String>,
-    /// The folder that is worked on; without it the current one
+    /// Folder to work on; default: the current folder
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// clone, the default: a copy of the folder is worked on, and recount apply brings the changes back; in_place: the
-    /// folder itself
+    /// clone (default): work in a copy of the folder, whose changes recount apply applies; in_place: work in the folder
+    /// itself
     #[arg(long, value_name = "MODE", value_parser = ["clone", "in_place"])]
     workspace_mode: Option<String>,
-    /// Copy what git is told to ignore, too
+    /// Also copy files that git ignores
     #[arg(long)]
     copy_ignored: bool,
-    /// What it may cost in US dollars, such as 0.50; makes a task with this budget
+    /// Limit the task to this cost in US dollars, such as 0.50; creates a task with this budget
     #[arg(long, value_name = "USD", value_parser = order::micros, conflicts_with = "task")]
     budget: Option<u64>,
     /// Limit the task to N tokens, input and output together; creates a task with this budget
@@ -67,31 +68,31 @@ pub(super) struct Run {
     /// terminal, otherwise fail; resume: continue them first; abandon: cancel them first
     #[arg(long, value_name = "ACTION", default_value = "ask", value_parser = ["ask", "resume", "abandon"])]
     unfinished: String,
-    /// Send a file or a picture along; may be said again
+    /// Attach a file or an image; repeatable
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
-    /// Let commands use the network
+    /// Allow commands to use the network
     #[arg(long)]
     network: bool,
-    /// How long one command may take, such as 90s or 5m
+    /// Time limit of one command, such as 90s or 5m
     #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
-    /// Only these tools, by name; several with commas
+    /// Allow only these tools, separated by commas
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     tools: Vec<String>,
-    /// The system prompt, in place of the default one, which recount config --system-prompt prints
+    /// System prompt, instead of the default one, which recount config --system-prompt prints
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// Leave the AGENTS.md files of the workspace unread
+    /// Do not read the AGENTS.md files of the workspace
     #[arg(long)]
     no_workspace_instructions: bool,
-    /// How often the model may be asked
+    /// Limit the run to N calls of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_turns: Option<u64>,
-    /// Make it a run of this task
+    /// Create the run in this task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Go on from a run that has ended; words say what else is asked
+    /// Continue from a run that has ended; WORDS is the new request
     #[arg(
         long,
         value_name = "RUN",
@@ -101,25 +102,28 @@ pub(super) struct Run {
         ]
     )]
     resume: Option<String>,
-    /// A name for lists
+    /// Title to show in lists
     #[arg(long)]
     title: Option<String>,
-    /// Print the run's id and leave it to the server
+    /// Print the run's id and exit; the server continues the run
     #[arg(long)]
     detach: bool,
-    /// Take lines of standard input for answers although it is no terminal
+    /// Read answers from standard input even if it is not a terminal
     #[arg(long, hide = true)]
     answers_from_stdin: bool,
 }
 
 impl Run {
-    /// `url_is_named`: somebody said which server.
-    pub(super) async fn run(self, common: Common, url_is_named: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on_threads(self.start(invocation))
+    }
+
+    async fn start(self, invocation: Invocation) -> Result<(), Failure> {
         let action = Action::parse(&self.unfinished);
         // What cannot be is said before a server is started for it.
         let only_unfinished = self.words.is_empty() && self.resume.is_none() && action != Action::Ask;
         let order = match self.resume.is_none() && !only_unfinished {
-            true => Some(self.order(&common.url)?),
+            true => Some(self.order(&invocation.url)?),
             false => None,
         };
         let attached = self.attach.iter().map(|path| attached(path)).collect::<Result<Vec<_>, _>>()?;
@@ -130,8 +134,9 @@ impl Run {
                  --workspace DIR names a folder there",
             );
         }
-        let view = View { json: common.json, plain: common.plain };
-        let (reached, left) = Reached::new(&common, url_is_named || self.detach, folder).await?;
+        let view = View { json: invocation.json, plain: invocation.plain };
+        let (reached, left) =
+            Reached::new(&invocation, invocation.names_server() || self.detach, folder).await?;
         let unfinished = Unfinished { left, action, view, even_from_a_pipe: self.answers_from_stdin };
         let done = match unfinished.resolve(&reached).await {
             Ok(done) if only_unfinished => done.unwrap_or_else(|| {
@@ -207,7 +212,7 @@ impl Run {
 
 fn time(text: &str) -> Result<Duration, String> {
     let time = recount_server::amounts::duration(text).filter(|time| !time.is_zero());
-    time.ok_or_else(|| format!("{text:?} is no length of time; say one such as 90s or 5m"))
+    time.ok_or_else(|| format!("{text:?} is not a duration; use one such as 90s or 5m"))
 }
 
 /// A file that is to be sent along: what it is called, and its bytes.

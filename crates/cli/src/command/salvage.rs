@@ -6,27 +6,28 @@ use clap::Args;
 use recount_server::salvage::{Outcome, RunReport, SalvageReport, StoreReport, salvage};
 use serde_json::json;
 
-use super::Common;
-use crate::exit::Failure;
+use super::Invocation;
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Recover what can be read of a damaged data folder
 #[derive(Args)]
 pub(super) struct Salvage {
-    /// The damaged data folder, while no server uses it; it is not changed
+    /// Damaged data folder, which no server may be using; it is not changed
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// A new folder for what is saved
+    /// New data folder for what was recovered
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 }
 
 impl Salvage {
-    pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let report = salvage(&self.data, &self.to)?;
         let mut out = Output::new();
         for store in &report.stores {
-            if common.json {
+            if invocation.json {
                 store.runs.iter().try_for_each(|run| out.value(&run_as_json(&store.tenant, run)))?;
                 out.value(&store_as_json(store))?;
             } else {
@@ -35,8 +36,8 @@ impl Salvage {
                 lines.iter().try_for_each(|line| out.line(&clean::line(line)))?;
             }
         }
-        note(&format!("{} is a data folder; recount serve --data starts on it", self.to.display()));
-        note("workspaces and backups were not copied");
+        note(&format!("recovered into {}; recount serve --data serves it", self.to.display()));
+        note("workspaces and backups are not copied");
         verdict(&report)
     }
 }

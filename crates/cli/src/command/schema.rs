@@ -4,18 +4,21 @@ use clap::Args;
 use recount_server::contract::{self, Schema as Entry};
 use serde_json::json;
 
-use crate::exit::Failure;
+use super::Invocation;
+use crate::failure::Failure;
 use crate::output::Output;
 
+/// Print the JSON Schema of an event type, or list the types
 #[derive(Args)]
 pub(super) struct Schema {
-    /// An event type such as run.queued, whose data is described; envelope, for what is around it; or openapi, for
-    /// everything that a server answers. Without it all are named
+    /// Event type, such as run.queued; envelope, for the fields around an event's data; or openapi, for the HTTP
+    /// API. If omitted, list the names
     name: Option<String>,
 }
 
 impl Schema {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let json = invocation.json;
         let mut out = Output::new();
         let Some(name) = self.name else {
             let entries = contract::schemas();
@@ -24,9 +27,9 @@ impl Schema {
         let Some(text) = contract::schema(&name) else {
             let advice = match contract::nearest_schema(&name) {
                 Some(nearest) => format!("did you mean {nearest}?"),
-                None => "recount schema names those there are".to_owned(),
+                None => "recount schema lists the names".to_owned(),
             };
-            return Err(Failure::Usage(format!("there is no schema {name:?}; {advice}")));
+            return Err(Failure::Usage(format!("schema {name:?} not found; {advice}")));
         };
         if json {
             // On one line, as all data with --json.

@@ -4,63 +4,71 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::exit::Failure;
+use super::Invocation;
+use crate::failure::Failure;
 
+/// Start the server
 #[derive(Args)]
 pub(super) struct Serve {
-    /// Where to listen, such as 127.0.0.1:8765; port 0 takes a free one
+    /// Address to listen on, such as 127.0.0.1:8765; port 0 picks a free port. Non-loopback addresses require a token
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<String>,
-    /// The data folder
+    /// Data folder
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The configuration file
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// strict: acknowledged means on disk. relaxed: faster, and a power cut may lose the last moments
+    /// strict: acknowledge after the disk confirms; relaxed: faster, but a power cut may lose the newest events
     #[arg(long, value_parser = ["strict", "relaxed"])]
     durability: Option<String>,
-    /// Open a store whose acknowledged end is missing and that ends at this position; may be said again
+    /// Open a store that lost acknowledged events after this position; repeatable
     #[arg(long, value_name = "POSITION")]
     accept_loss_after: Vec<u64>,
-    /// Prune runs that ended longer ago than this, such as 30d; off unless told
+    /// Prune runs that ended longer ago than this, such as 30d; default: off
     #[arg(long, value_name = "TIME")]
     max_age: Option<String>,
-    /// Prune, those runs first that ended first, while there are more events than this
+    /// Prune the runs that ended first while the store has more events than this
     #[arg(long, value_name = "EVENTS")]
     max_events: Option<String>,
-    /// The same while events have more bytes than this, such as 5GiB
+    /// Prune the runs that ended first while events have more bytes than this, such as 5GiB
     #[arg(long, value_name = "SIZE")]
     max_bytes: Option<String>,
-    /// The pause between two looks at what may be pruned
+    /// Interval between pruning passes
     #[arg(long, value_name = "TIME")]
     sweep_every: Option<String>,
-    /// Let nobody in without a token, not even from this machine
+    /// Require a token for every request, even from this machine
     #[arg(long)]
     require_token: bool,
-    /// Let pages of this origin in, such as https://app.example; may be said again
+    /// Allow browser requests from this origin, such as https://app.example; repeatable
     #[arg(long, value_name = "ORIGIN")]
     allowed_origin: Vec<String>,
-    /// How commands of runs are held back: auto, bubblewrap, landlock, or off, which is with all the rights of the server
+    /// Sandbox for commands of runs; off runs them with all rights of the server
     #[arg(long, value_parser = ["auto", "bubblewrap", "landlock", "off"])]
     sandbox: Option<String>,
-    /// The rules by which calls of tools are allowed, asked about or blocked
+    /// File of rules that allow, ask about or block tool calls
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Let runs work in this folder and copy it, with all below; may be said again
+    /// Allow runs to use this folder and everything below it as a workspace; repeatable
     #[arg(long, value_name = "DIR")]
     allow_workspace: Vec<String>,
-    /// How much to log: error, warn, info, debug or trace
+    /// Serve the room /aaep/legacy/conformance, whose agent plays scripts, to conformance suites
+    #[arg(long)]
+    conformance_agent: bool,
+    /// Send the id of each session before it, as the public conformance suite needs
+    #[arg(long, requires = "conformance_agent")]
+    suite_compat: bool,
+    /// Log level: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
-    /// How to log; --json means json
+    /// Log format; --json implies json
     #[arg(long, value_parser = ["text", "json"])]
     log_format: Option<String>,
 }
 
 impl Serve {
-    pub(super) fn run(mut self, json: bool) -> Result<(), Failure> {
-        if json {
+    pub(super) fn run(mut self, invocation: Invocation) -> Result<(), Failure> {
+        if invocation.json {
             self.log_format.get_or_insert_with(|| "json".to_owned());
         }
         Ok(recount_server::serve(self.options())?)
@@ -85,6 +93,8 @@ impl Serve {
             sandbox: self.sandbox,
             policy: self.policy,
             workspaces: self.allow_workspace,
+            conformance_agent: self.conformance_agent,
+            suite_compat: self.suite_compat,
             ..recount_server::Options::default()
         }
     }

@@ -5,77 +5,83 @@ use recount_client::Listing;
 use recount_client::query::LIST_LIMIT_DEFAULT;
 use recount_client::request::CreateSession;
 
-use super::{Asking, gather};
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
+use crate::pages::gather;
 use crate::render::{clean, list};
 
+/// Create, list, show and delete sessions
 #[derive(Args)]
 pub(super) struct Session {
     #[command(subcommand)]
-    verb: Verb,
+    verb: SessionVerb,
 }
 
 #[derive(Subcommand)]
-enum Verb {
-    /// Begin a session; its id is told
+enum SessionVerb {
+    /// Create a session and print its id
     New {
-        /// What it is called
+        /// Title of the session
         title: Option<String>,
     },
     /// List sessions, newest first
     Ls {
-        /// At most so many
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
-    /// Tell a session, and its runs, newest first
+    /// Show a session and its runs, newest first
     Show {
-        /// The session's id
+        /// Id of the session
         session: String,
-        /// At most so many runs
-        #[arg(long, default_value_t = LIST_LIMIT_DEFAULT)]
+        /// List at most N runs
+        #[arg(long, value_name = "N", default_value_t = LIST_LIMIT_DEFAULT)]
         limit: usize,
     },
     /// Delete a session and erase its runs
     Rm {
-        /// The session's id
+        /// Id of the session
         session: String,
-        /// Do it: what is erased cannot be had back
+        /// Confirm the deletion, which cannot be undone
         #[arg(long)]
         yes: bool,
     },
 }
 
 impl Session {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let client = asking.client.clone();
         match self.verb {
-            Verb::New { title } => {
+            SessionVerb::New { title } => {
                 let session = client.create_session(&CreateSession { title }).await?;
                 if asking.json {
                     return asking.out.value(&session);
                 }
                 asking.out.line(&clean::line(&session.id))
             }
-            Verb::Ls { limit } => {
+            SessionVerb::Ls { limit } => {
                 let fetch = async |listing: Listing| client.list_sessions(&listing).await;
                 asking.things(&gather(fetch, limit, None).await?, list::sessions)
             }
-            Verb::Show { session, limit } => {
+            SessionVerb::Show { session, limit } => {
                 let shown = client.get_session(&session).await?;
                 asking.things(&[shown], list::sessions)?;
                 let fetch = async |listing: Listing| client.list_session_runs(&session, &listing).await;
                 asking.things(&gather(fetch, limit, None).await?, list::runs)
             }
-            Verb::Rm { session, yes: false } => {
+            SessionVerb::Rm { session, yes: false } => {
                 let session = client.get_session(&session).await?;
                 Err(Failure::Usage(format!(
-                    "{} has {}; they would be erased and cannot be had back: say --yes to do it",
+                    "{} has {}; they would be erased permanently; confirm with --yes",
                     session.id,
                     list::count_of_runs(session.runs)
                 )))
             }
-            Verb::Rm { session, yes: true } => {
+            SessionVerb::Rm { session, yes: true } => {
                 let deleted = client.delete_session(&session).await?;
                 if asking.json {
                     return asking.out.value(&deleted);

@@ -3,21 +3,27 @@
 use clap::Args;
 use recount_client::reply::Gap;
 
-use super::{Asking, apply, tail};
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use super::{apply, tail};
+use crate::failure::Failure;
 use crate::render::Account;
 
+/// Show a run's events, one a line
 #[derive(Args)]
 pub(super) struct Show {
-    /// The run's id
+    /// Id of the run
     run: String,
-    /// Tell the pieces of texts as they came, and every text in full
+    /// Show streamed text piece by piece, and never shorten text
     #[arg(long)]
     all: bool,
 }
 
 impl Show {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let mut account = Account::of_run(self.all);
         let mut after = None;
         loop {
@@ -38,7 +44,9 @@ impl Show {
             }
             let next = page.next.as_ref().and_then(serde_json::Value::as_u64);
             if next.is_none() || next == after {
-                return Err(Failure::Protocol("the run's events do not move on".to_owned()));
+                return Err(Failure::Protocol(
+                    "the server's event pages do not advance past their cursor".to_owned(),
+                ));
             }
             after = next;
         }

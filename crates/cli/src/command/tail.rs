@@ -4,43 +4,50 @@ use clap::Args;
 use recount_client::reply::DamagedRange;
 use recount_client::{Filter, Source, Told, Until};
 
-use super::{Asking, Subject};
-use crate::exit::Failure;
+use super::Subject;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::output::note;
 use crate::render::Account;
+use crate::render::damage::damage_words;
 
+/// Follow events live, of one run or of all
 #[derive(Args)]
 pub(super) struct Tail {
     #[command(flatten)]
     subject: Subject,
-    /// Begin behind this event: its sequence in the run, or with --all its position; -1 is the start
+    /// Start after this event: its sequence in the run, or with --all its position; -1 is the beginning
     #[arg(long, value_name = "CURSOR", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     after: Option<i64>,
-    /// Go on with what comes, until the run ends; with --all until interrupted
+    /// Follow new events until the run ends; with --all, until interrupted
     #[arg(short, long)]
     follow: bool,
-    /// Tell the pieces of texts as they came, and every text in full
+    /// Show streamed text piece by piece, and never shorten text
     #[arg(long)]
     pieces: bool,
-    /// With --all, only events of these types, such as run.failed or tool.*; several with commas
+    /// With --all, only events of these types, such as run.failed or tool.*, separated by commas
     #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', conflicts_with = "run")]
     types: Vec<String>,
-    /// With --all, only events of this task; may be said again
+    /// With --all, only events of this task; repeatable
     #[arg(long, value_name = "TASK", conflicts_with = "run")]
     task: Vec<String>,
-    /// With --all, only events of this session; may be said again
+    /// With --all, only events of this session; repeatable
     #[arg(long, value_name = "SESSION", conflicts_with = "run")]
     session: Vec<String>,
-    /// With --all, only events of runs that stand so, such as waiting; several with commas
+    /// With --all, only events of runs with this status, such as waiting, separated by commas
     #[arg(long, value_name = "STATUS", value_delimiter = ',', conflicts_with = "run")]
     status: Vec<String>,
-    /// With --all, put the position and a tab before each line
+    /// With --all, print the position and a tab before each line
     #[arg(long, conflicts_with = "run")]
     positions: bool,
 }
 
 impl Tail {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation.ask(|asking| self.ask(asking))
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         if self.subject.audit {
             asking.client = asking.client.audit();
         }
@@ -84,12 +91,12 @@ impl Tail {
                 Some(Ok(Told::Damaged(damaged))) => tell_damage(&mut asking, &damaged)?,
                 Some(Ok(Told::CaughtUp { .. })) => {
                     if std::mem::take(&mut away) {
-                        note("connected again");
+                        note("reconnected");
                     }
                 }
                 Some(Ok(Told::Disconnected { reason, .. })) => {
                     if !std::mem::replace(&mut away, true) {
-                        note(&format!("the connection broke ({reason}); trying again"));
+                        note(&format!("connection lost ({reason}); reconnecting"));
                     }
                 }
                 Some(Err(why)) => {
@@ -114,8 +121,8 @@ impl Tail {
 /// How to begin behind the last event that was told.
 fn goes_on(tail: &recount_client::Tail) -> String {
     match tail.cursor() {
-        Some(cursor) => format!("--after {cursor} goes on from here"),
-        None => "--after -1 goes on from here".to_owned(),
+        Some(cursor) => format!("continue with --after {cursor}"),
+        None => "continue with --after -1".to_owned(),
     }
 }
 
@@ -147,8 +154,8 @@ pub(super) fn finish(asking: &mut Asking, account: &mut Account) -> Result<(), F
 /// Tells that events were pruned: among the lines, or beside the data.
 pub(super) fn tell_gap(asking: &mut Asking, first: u64, last: u64) -> Result<(), Failure> {
     let words = match last - first {
-        0 => format!("event {first} was pruned and is not here"),
-        _ => format!("events {first} to {last} were pruned and are not here"),
+        0 => format!("event {first} was pruned"),
+        _ => format!("events {first} to {last} were pruned"),
     };
     tell_beside(asking, &words)
 }
@@ -156,19 +163,6 @@ pub(super) fn tell_gap(asking: &mut Asking, first: u64, last: u64) -> Result<(),
 /// Reports events that cannot be read because their stored bytes are damaged.
 pub(super) fn tell_damage(asking: &mut Asking, damaged: &DamagedRange) -> Result<(), Failure> {
     tell_beside(asking, &damage_words(damaged))
-}
-
-pub(crate) fn damage_words(damaged: &DamagedRange) -> String {
-    let range = |name: &str, first: Option<u64>, last: Option<u64>| match (first, last) {
-        (Some(first), Some(last)) if first == last => Some(format!("{name} {first}")),
-        (Some(first), Some(last)) => Some(format!("{name}s {first} to {last}")),
-        _ => None,
-    };
-    let of = damaged.run_id.as_ref().map(|run| format!(" of {run}")).unwrap_or_default();
-    let events = range("event", damaged.first_sequence, damaged.last_sequence)
-        .or_else(|| range("position", damaged.first_position, damaged.last_position))
-        .unwrap_or_else(|| "some events".to_owned());
-    format!("{events}{of}: damaged in the store and not shown")
 }
 
 /// Among the lines, or beside the data.

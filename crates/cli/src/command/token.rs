@@ -8,14 +8,15 @@ use recount_client::admin::{AddToken, Token};
 use recount_client::scope::Scope;
 use recount_server::access::Book;
 
-use super::Common;
-use crate::exit::Failure;
+use super::invocation::{self, Invocation};
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
+/// Create, list and revoke tokens
 #[derive(Args)]
 pub(super) struct Tokens {
-    /// Use this data folder, while no server does: how the first token is made
+    /// Use this data folder, which no server may be using, such as to create the first token
     #[arg(long, value_name = "DIR", global = true)]
     data: Option<PathBuf>,
     #[command(subcommand)]
@@ -24,37 +25,37 @@ pub(super) struct Tokens {
 
 #[derive(Subcommand)]
 enum What {
-    /// Make a token, and print it this once
+    /// Create a token and print its secret, which is not shown again
     Add(Add),
-    /// List tokens, without what makes them good
+    /// List tokens, without their secrets
     Ls,
-    /// Take a token back; streams that were opened with it end
+    /// Revoke a token and close the streams opened with it
     Rm {
-        /// The token's id, which begins with tok_
+        /// Id of the token, which begins with tok_
         id: String,
     },
 }
 
 #[derive(Args)]
 struct Add {
-    /// What the log will say of who comes with it
+    /// Name to record for requests made with the token
     name: String,
-    /// What it allows: read, run, approve, ingest, admin; several with commas
+    /// Scopes: read, run, approve, ingest, admin; separated by commas
     #[arg(long, value_delimiter = ',', required = true, value_parser = scope)]
     scope: Vec<Scope>,
-    /// Whose things it is for; a tenant that is new is made
+    /// Tenant whose data it gives access to; created if missing
     #[arg(long)]
     tenant: Option<String>,
-    /// Only for this task; may be said again
+    /// Restrict the token to this task; repeatable
     #[arg(long, value_name = "TASK")]
     task: Vec<String>,
-    /// Only for this session; may be said again
+    /// Restrict the token to this session; repeatable
     #[arg(long, value_name = "SESSION")]
     session: Vec<String>,
-    /// Good for so long, such as 90d
+    /// Lifetime, such as 90d
     #[arg(long, value_name = "TIME", value_parser = duration)]
     expires_in: Option<Duration>,
-    /// How often a second it may ask
+    /// Limit of requests per second
     #[arg(long, value_name = "TIMES")]
     rate: Option<u32>,
 }
@@ -66,12 +67,12 @@ fn scope(text: &str) -> Result<Scope, String> {
         "approve" => Ok(Scope::Approve),
         "ingest" => Ok(Scope::Ingest),
         "admin" => Ok(Scope::Admin),
-        _ => Err("say read, run, approve, ingest or admin".to_owned()),
+        _ => Err("use read, run, approve, ingest or admin".to_owned()),
     }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    recount_server::amounts::duration(text).ok_or_else(|| "say one such as 12h or 90d".to_owned())
+    recount_server::amounts::duration(text).ok_or_else(|| "use a time such as 12h or 90d".to_owned())
 }
 
 impl Add {
@@ -89,16 +90,20 @@ impl Add {
 }
 
 impl Tokens {
-    pub(super) async fn run(self, common: Common) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        invocation::block_on(self.manage(invocation))
+    }
+
+    async fn manage(self, invocation: Invocation) -> Result<(), Failure> {
         let mut out = Output::new();
         match self.data {
             Some(data) => {
                 let book = Book::open(&data)?;
-                let done = in_folder(&book, self.what, common.json, &mut out).await;
+                let done = in_folder(&book, self.what, invocation.json, &mut out).await;
                 book.close().await?;
                 done
             }
-            None => of_server(&common, self.what, &mut out).await,
+            None => of_server(&invocation, self.what, &mut out).await,
         }
     }
 }
@@ -108,18 +113,18 @@ async fn in_folder(book: &Book, what: What, as_json: bool, out: &mut Output) -> 
         What::Add(add) => show_added(&book.add(add.request()).await?, as_json, out),
         What::Ls => list(&book.list().await?, as_json, out),
         What::Rm { id } if book.remove(&id).await? => removed(&id, as_json, out),
-        What::Rm { id } => Err(Failure::Refused(format!("there is no token {id:?} (token_not_found)"))),
+        What::Rm { id } => Err(Failure::Refused(format!("token {id:?} not found (token_not_found)"))),
     }
 }
 
-async fn of_server(common: &Common, what: What, out: &mut Output) -> Result<(), Failure> {
-    let client = common.client()?;
+async fn of_server(invocation: &Invocation, what: What, out: &mut Output) -> Result<(), Failure> {
+    let client = invocation.client()?;
     match what {
-        What::Add(add) => show_added(&client.add_token(&add.request()).await?, common.json, out),
-        What::Ls => list(&client.list_tokens().await?, common.json, out),
+        What::Add(add) => show_added(&client.add_token(&add.request()).await?, invocation.json, out),
+        What::Ls => list(&client.list_tokens().await?, invocation.json, out),
         What::Rm { id } => {
             let gone = client.remove_token(&id).await?;
-            removed(&gone.id, common.json, out)
+            removed(&gone.id, invocation.json, out)
         }
     }
 }
@@ -133,7 +138,7 @@ fn show_added(
     if as_json {
         return out.value(added);
     }
-    note(&clean::line(&format!("{}; this is the only time it is shown:", told(&added.token))));
+    note(&clean::line(&format!("{}; the secret is shown only now:", told(&added.token))));
     out.line(&added.secret)
 }
 
@@ -152,7 +157,7 @@ fn removed(token: &str, as_json: bool, out: &mut Output) -> Result<(), Failure> 
     if as_json {
         return out.value(&serde_json::json!({ "id": token }));
     }
-    out.line(&clean::line(&format!("{token} taken back")))
+    out.line(&clean::line(&format!("{token} revoked")))
 }
 
 /// One line a token, which makes sense by itself.

@@ -14,39 +14,49 @@ use recount_client::{Client, ClientError, Listing};
 use recount_server::verify::{Checker, Noted, VerifyReport};
 use serde_json::json;
 
-use super::{Asking, ls, tail};
-use crate::exit::Failure;
+use super::invocation::{Asking, Invocation};
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
+use crate::pages::gather;
 use crate::render::clean;
+use crate::render::damage::damage_words;
 
+/// Verify that runs are complete and unaltered
 #[derive(Args)]
 #[group(id = "verify_subject", required = true, multiple = true)]
 pub(super) struct Verify {
-    /// The run's id
+    /// Id of the run
     run: Option<String>,
-    /// All runs
+    /// Verify all runs
     #[arg(long, conflicts_with = "run")]
     all: bool,
-    /// Read this data folder, while no server uses it; all runs in it
+    /// Verify all runs of this data folder, which no server may be using
     #[arg(long, value_name = "DIR", conflicts_with = "run")]
-    pub(super) data: Option<PathBuf>,
-    /// The run must begin with what this head was noted for; more may have happened since
+    data: Option<PathBuf>,
+    /// Require the run to start with the events that had this head; later events may follow
     #[arg(long, value_name = "HEAD", requires = "run", conflicts_with_all = ["all", "data", "digests"])]
     expect: Option<String>,
-    /// Compare with lines that digest printed, noted elsewhere; alone, checks the runs they name
+    /// Compare with digests saved from recount digest; without other options, verifies the runs in the file
     #[arg(long, value_name = "FILE", conflicts_with = "run")]
     digests: Option<PathBuf>,
 }
 
 impl Verify {
-    pub(super) async fn run(self, mut asking: Asking) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        match &self.data {
+            Some(data) => offline(data, &noted(self.digests.as_deref())?, invocation.json),
+            None => invocation.ask(|asking| self.ask(asking)),
+        }
+    }
+
+    async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let mut noted = noted(self.digests.as_deref())?;
         if let (Some(run), Some(head)) = (&self.run, &self.expect) {
             let expected = Noted::head(run, head);
             noted.push(expected.ok_or_else(|| {
                 Failure::Usage(format!(
-                    "--expect {head:?} is no head; give the last word of what digest prints"
+                    "--expect {head:?} is not a head; use the last word that recount digest prints"
                 ))
             })?);
         }
@@ -61,7 +71,7 @@ impl Verify {
                     damaged_rows.borrow_mut().extend(std::mem::take(&mut page.damaged));
                     Ok(page)
                 };
-                let runs = ls::gather(fetch, usize::MAX, None).await?;
+                let runs = gather(fetch, usize::MAX, None).await?;
                 runs.into_iter().map(|run| run.id).collect()
             }
             None => Vec::new(),
@@ -74,7 +84,7 @@ impl Verify {
             }
         }
         let is_many = self.all || self.digests.is_some();
-        let mut tally = Tally::default();
+        let mut tally = VerifyTally::default();
         for row in damaged_rows.into_inner() {
             tally.unlisted(&mut asking.out, asking.json, &row)?;
         }
@@ -97,24 +107,19 @@ impl Verify {
         }
         tally.verdict()
     }
-
-    /// Checks all runs of a data folder without a server.
-    pub(super) fn offline(&self, data: &Path, json: bool) -> Result<(), Failure> {
-        offline(data, &noted(self.digests.as_deref())?, json)
-    }
 }
 
 /// Checks all runs of a data folder without a server.
 pub(super) fn offline(data: &Path, noted: &[Noted], json: bool) -> Result<(), Failure> {
     let survey = recount_server::verify::offline(data, noted)?;
     let mut out = Output::new();
-    let mut tally = Tally::default();
+    let mut tally = VerifyTally::default();
     for report in &survey.reports {
         tally.tell(&mut out, json, report)?;
     }
     if tally.problems > 0 {
         let (runs, events) = (survey.readable_runs, survey.readable_events);
-        note(&format!("readable: {runs} whole runs, {events} events in all; the account was not changed"));
+        note(&format!("readable: {runs} complete runs, {events} events in total; nothing was changed"));
     }
     tally.verdict()
 }
@@ -178,7 +183,7 @@ async fn check_once(
             // The other runs may be in order.
             Err(ClientError::Problem(why)) if !why.retryable => {
                 let from = after.map_or(0, |after| after + 1);
-                damaged.push(format!("nothing can be read from event {from} on: {}", why.detail));
+                damaged.push(format!("cannot read from event {from} on: {}", why.detail));
                 break;
             }
             Err(why) => return Err(why),
@@ -190,7 +195,7 @@ async fn check_once(
                     damaged.push(format!("and more from event {from} on"));
                     break;
                 }
-                damaged.push(tail::damage_words(range));
+                damaged.push(damage_words(range));
             }
             Some(Gap::Pruned { .. }) if digest.is_none() => adds_up = false,
             Some(Gap::Pruned { .. }) => return Ok(None),
@@ -223,9 +228,7 @@ async fn check_once(
         Ok(lost) => report.problems.extend(lost),
         // Its events were checked, whatever becomes of the rest.
         Err(ClientError::Problem(why)) if !is_of_caller(&why) => {
-            report
-                .problems
-                .push(format!("whether bytes of its artifacts are lost cannot be told: {}", why.detail));
+            report.problems.push(format!("cannot check the bytes of its artifacts: {}", why.detail));
         }
         Err(why) => return Err(why),
     }
@@ -244,7 +247,7 @@ async fn lost_bytes(client: &Client, run: &str) -> Result<Vec<String>, ClientErr
     loop {
         let page = client.list_run_artifacts(run, &listing).await?;
         lost.extend(page.damaged.iter().map(|row| {
-            format!("a row of the list of its artifacts is damaged, and its bytes were not looked at: {row}")
+            format!("a row of its artifact list is damaged, and its bytes were not checked: {row}")
         }));
         for artifact in page.data.iter().filter(|artifact| artifact.hash.is_some()) {
             match client.read_artifact(&artifact.id).await {
@@ -256,10 +259,8 @@ async fn lost_bytes(client: &Client, run: &str) -> Result<Vec<String>, ClientErr
                     "artifact_bytes_lost" => lost.push(why.detail.clone()),
                     // Others keep them, or the artifact went with its run or the run's beginning.
                     "artifact_bytes_missing" | "artifact_pruned" | "artifact_not_found" | "run_erased" => {}
-                    _ => lost.push(format!(
-                        "the bytes of artifact {} cannot be read: {}",
-                        artifact.id, why.detail
-                    )),
+                    _ => lost
+                        .push(format!("cannot read the bytes of artifact {}: {}", artifact.id, why.detail)),
                 },
                 Err(why) => return Err(why),
             }
@@ -272,16 +273,16 @@ async fn lost_bytes(client: &Client, run: &str) -> Result<Vec<String>, ClientErr
 }
 
 #[derive(Default)]
-struct Tally {
+struct VerifyTally {
     runs: usize,
     problems: usize,
 }
 
-impl Tally {
+impl VerifyTally {
     /// A row that is damaged, so that nothing can be said of its run.
     fn unlisted(&mut self, out: &mut Output, as_json: bool, row: &str) -> Result<(), Failure> {
         self.problems += 1;
-        let problem = format!("a row of the list of runs is damaged, and its run was not checked: {row}");
+        let problem = format!("a row of the run list is damaged, and its run was not checked: {row}");
         if as_json {
             let value =
                 json!({ "run_id": null, "ok": false, "events": 0, "head": "", "problems": [problem] });
@@ -318,7 +319,7 @@ impl Tally {
     fn verdict(self) -> Result<(), Failure> {
         let runs = if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) };
         match self.problems {
-            0 => note(&format!("{runs} checked, nothing wrong")),
+            0 => note(&format!("{runs} checked, no problems")),
             1 => note(&format!("{runs} checked, 1 problem")),
             problems => note(&format!("{runs} checked, {problems} problems")),
         }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::clean;
 use super::sentence::{self, Data, Said};
-use super::{clean, short};
 
 /// Lines of a text that are shown when not everything is asked for; how many are left out is said.
 const TEXT_LINES_MAX: usize = 20;
@@ -75,7 +75,7 @@ impl Account {
         if envelope.schema_version != "1" {
             let version = clean::line(&envelope.schema_version);
             let text = clean::line(&text);
-            return vec![format!("an event of another schema version ({version}), as it is: {text}")];
+            return vec![format!("event of unknown schema version {version}: {text}")];
         }
         let data = Data::read(envelope.data.get());
         if !self.all {
@@ -195,9 +195,4 @@ impl Account {
             lines.push(format!("    ({} more lines, not shown)", total - shown));
         }
     }
-}
-
-/// For sentences: an identifier that a command may need is told in full, others short.
-pub(super) fn call(data: &Data) -> Option<String> {
-    Some(short(data.text("tool_call_id")?))
 }

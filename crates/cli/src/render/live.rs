@@ -421,7 +421,7 @@ impl Live {
             }
             "run.started" => {
                 if std::mem::replace(&mut self.started, true) {
-                    self.line(told, "another worker has taken the run over");
+                    self.line(told, "another worker took over the run");
                 }
             }
             "run.waiting" | "run.continued" | "run.checkpoint_saved" => {}
@@ -446,7 +446,7 @@ impl Live {
                 )
             }
             "run.failed" => {
-                let again = if data.is_true("retriable") { "; it is worth trying again" } else { "" };
+                let again = if data.is_true("retriable") { "; retry may succeed" } else { "" };
                 let (code, why) = (data.text("code"), data.text("message"));
                 let (code, why) = (code.unwrap_or("failed"), why.unwrap_or_default());
                 let ending = match self.signal.filter(|_| code == "signal") {

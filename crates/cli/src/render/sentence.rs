@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::short;
+
 /// The `data` of an event: read, and as it stands.
 pub(super) struct Data(Value, Box<str>);
 
@@ -112,6 +114,11 @@ pub(super) fn left_open(data: &Data) -> Option<String> {
 
 pub(super) fn turns(data: &Data) -> Option<String> {
     data.number("turns").map(|count| if count == 1 { "1 turn".to_owned() } else { format!("{count} turns") })
+}
+
+/// An identifier that a command may need is named in full, others short.
+pub(super) fn call(data: &Data) -> Option<String> {
+    Some(short(data.text("tool_call_id")?))
 }
 
 fn duration(data: &Data) -> Option<String> {

@@ -15,7 +15,7 @@ fn what_is_allowed_always_is_listed_and_taken_back() {
     let server = scene.server();
     let mut terminal = scene.at_terminal(&server, ECHO);
     let asked = terminal.wait_for("d for details:\n");
-    assert!(asked.contains("a to allow it always in this run"), "{asked}");
+    assert!(asked.contains("a to always allow in this run"), "{asked}");
     terminal.press("a ever\n");
     terminal.wait_for("nothing was decided.");
     terminal.press("a workspace\n");
@@ -68,7 +68,7 @@ fn all_of_it_is_shown_before_it_is_approved() {
     };
     let mut terminal = at_terminal(&["approve", &id]);
     let shown = terminal.wait_for("anything else leaves it open: ");
-    for words in ["Permission is asked for (appr_", "the whole command:", "        echo hi there"] {
+    for words in ["Permission requested (appr_", "the whole command:", "        echo hi there"] {
         assert!(shown.contains(words), "{words:?} is not in {shown}");
     }
     terminal.press("what\n");

@@ -127,7 +127,7 @@ async fn without_a_server_a_folder_is_copied_as_it_is() {
     let backup = || Answer::of(recount().arg("backup").arg(&copy).arg("--data").arg(data.path()));
     let told =
         Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&copy)).good();
-    assert!(told.contains("is a backup") && told.contains(&format!("{run} ok")), "{told}");
+    assert!(told.contains("backup written to") && told.contains(&format!("{run} ok")), "{told}");
     backup().bad(2, "exists already");
     std::fs::remove_dir_all(&copy).unwrap();
     let server = Server::start(data.path());
@@ -147,7 +147,7 @@ async fn what_cannot_be_is_refused_and_leaves_nothing() {
     let there = there.to_str().unwrap();
     server.ask(&["backup", there]).bad(2, "exists already; name a new folder");
     server.ask(&["backup", place.path().to_str().unwrap()]).bad(2, "exists already");
-    server.ask(&["backup", &format!("{there}/below")]).bad(2, "is no folder");
+    server.ask(&["backup", &format!("{there}/below")]).bad(2, "is not a folder");
     assert_eq!(std::fs::read_to_string(there).unwrap(), "mine");
     assert!(!data.path().join("backups").exists(), "nothing was begun");
     // The folder for backups is in the way.

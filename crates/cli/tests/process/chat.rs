@@ -130,7 +130,7 @@ fn answering(messages: &Value) -> Reply {
 fn calls_are_answered_in_one_turn_by_rule_where_nobody_is_asked() {
     let server = server(answering);
     let permission = |id: &str| json!({"role": "tool_permission", "toolCallId": id, "granted": true});
-    let denied = |id: &str| json!({"role": "tool_permission", "toolCallId": id, "granted": false, "reason": "nobody was there to be asked"});
+    let denied = |id: &str| json!({"role": "tool_permission", "toolCallId": id, "granted": false, "reason": "no one was available to ask"});
     let answer = say(&server, &["--message", "go", "--allow", "keep"]);
     assert!(answer.words.contains("look is denied"), "{answer:?}");
     let told = "▸ call look  {\"note\":\"n\"}\n▸ call keep  {\"note\":\"n\"}\n▸ call hidden  {\"note\":\"n\"}\nSo be it.\n";
@@ -164,10 +164,7 @@ fn lines_of_a_pipe_are_messages_and_one_that_fails_is_told_by_the_status() {
     assert_eq!(answer.good(), "You said one.\nYou said   two.\nYou said three.\n");
     let answer = piped(chat(&server, &[]), "/fail\nafter\n");
     assert_eq!((answer.status, answer.data.as_str()), (1, "You said after.\n"), "{answer:?}");
-    assert!(
-        answer.words.contains("✗ the turn failed: model_cut: cut off; it is worth trying again"),
-        "{answer:?}"
-    );
+    assert!(answer.words.contains("✗ the turn failed: model_cut: cut off; retry may succeed"), "{answer:?}");
     let long = "x".repeat(1024 * 1024 + 1);
     piped(chat(&server, &[]), &long).bad(2, "MESSAGE_BYTES_MAX");
     assert_eq!(server.turns().len(), 5, "nothing of the long one was sent");
@@ -214,7 +211,7 @@ fn a_session_is_gone_on_with_open_calls_first_and_tools_of_others_are_unknown() 
     assert_eq!(turns[1].get("agent"), None, "and once");
     assert!(!server.requests().iter().any(|request| request.method == "POST" && request.path == "/sessions"));
     say(&server, &["--session", "s-2"]).bad(1, "no session s-2");
-    say(&server, &["--session", "s-1", "--agent", "other"]).bad(2, "with the agent clerk, not other");
+    say(&server, &["--session", "s-1", "--agent", "other"]).bad(2, "belongs to the agent clerk, not other");
     say(&server, &["--session", "../x"]).bad(1, "no session ../x");
 }
 
@@ -227,7 +224,7 @@ fn refusals_are_told_in_the_words_of_the_server() {
         Some("Bearer good") => around(request, &agent()),
         _ => Some(plain(401, "Unauthorized")),
     });
-    say(&server, &["--message", "x"]).bad(1, "Unauthorized (status 401); the server wants a token");
+    say(&server, &["--message", "x"]).bad(1, "Unauthorized (status 401); the server requires a token");
     say(&server, &["--message", "x", "--token", "good"]).bad(1, "no such session (status 404)");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
@@ -237,7 +234,7 @@ fn refusals_are_told_in_the_words_of_the_server() {
     // The token in the environment is for the usual server.
     let mut elsewhere = chat(&server, &["--message", "x"]);
     let answer = Answer::of(elsewhere.env("RECOUNT_TOKEN", "good"));
-    assert!(answer.words.contains("is not shown to"), "{answer:?}");
+    assert!(answer.words.contains("is not sent to"), "{answer:?}");
     answer.bad(1, "status 401");
     let mut there = chat(&server, &["--message", "x", "--url", &format!("http://{}", server.address)]);
     Answer::of(there.env("RECOUNT_TOKEN", "good")).bad(1, "no such session");
@@ -283,7 +280,7 @@ fn what_is_chosen_is_held_against_what_the_server_offers() {
     });
     let with = |arguments: &[&str]| say(&server, &[&["--message", "x"], arguments].concat());
     with(&["--option", "size=huge"]).bad(2, "none of small, large");
-    with(&["--option", "mood=x"]).bad(2, "lets choose key, tone, size");
+    with(&["--option", "mood=x"]).bad(2, "has the options key, tone, size");
     with(&["--option", "key"]).bad(2, "--option key=@FILE");
     with(&["--tools", "rm"]).bad(2, "has no tool \"rm\"");
     with(&["--agent", "x"]).bad(2, "it has o");
@@ -291,7 +288,7 @@ fn what_is_chosen_is_held_against_what_the_server_offers() {
     let (key, picture) = (folder.path().join("key"), folder.path().join("a.png"));
     std::fs::write(&key, "s3cret\n").unwrap();
     std::fs::write(&picture, b"\x89PNG\r\n\x1a\n").unwrap();
-    with(&["--image", picture.to_str().unwrap()]).bad(2, "takes no pictures");
+    with(&["--image", picture.to_str().unwrap()]).bad(2, "accepts no images");
     assert!(server.requests().iter().all(|request| request.path == "/meta"), "nothing was sent");
     let from_file = format!("key=@{}", key.display());
     let answer = with(&["--option", &from_file, "--option", "size=large", "--tools", ""]);
@@ -303,7 +300,7 @@ fn what_is_chosen_is_held_against_what_the_server_offers() {
 
     let two = json!({"version": 3, "agents": [offered, {"name": "p", "version": "1.0.0"}]});
     let several = Foreign::start(move |request| (request.path == "/meta").then(|| reply(200, &two)));
-    say(&several, &["--message", "x"]).bad(2, "say --agent with one of o, p");
+    say(&several, &["--message", "x"]).bad(2, "use --agent with one of o, p");
 }
 
 #[test]
@@ -358,7 +355,7 @@ fn a_turn_without_a_stop_is_an_error_and_the_history_is_told() {
         let answer = say(&server, &["--message", "x"]);
         assert_eq!((answer.status, answer.data.as_str()), (1, "half\n"), "{answer:?}");
         assert!(answer.words.contains("the turn broke off"), "{answer:?}");
-        let kept = "what the server has kept since the last message:\nyou: x\nagent: half and the rest\n";
+        let kept = "since the last message:\nyou: x\nagent: half and the rest\n";
         assert!(answer.words.contains(kept) && !answer.words.contains("older answer"), "{answer:?}");
     }
 }
@@ -398,7 +395,7 @@ fn a_turn_with_a_name_is_heard_further_after_a_break_and_nothing_is_told_twice()
         }
     });
     let answer = say(&server, &["--message", "x"]);
-    assert!(answer.words.contains("trying again") && answer.words.contains("connected again"), "{answer:?}");
+    assert!(answer.words.contains("reconnecting") && answer.words.contains("reconnected"), "{answer:?}");
     assert!(answer.words.contains("usage: input tokens 3"), "{answer:?}");
     // What was said stands in whole lines around the notes.
     assert_eq!(answer.good().replace('\n', ""), "One two three.");
@@ -417,9 +414,9 @@ fn a_turn_that_cannot_be_heard_further_is_broken_off() {
         _ => around(request, &agent()),
     });
     let answer = say(&server, &["--message", "x"]);
-    assert!(answer.words.contains("cannot be heard further"), "{answer:?}");
+    assert!(answer.words.contains("cannot be followed further"), "{answer:?}");
     assert!(answer.words.contains("broke off"), "{answer:?}");
-    answer.bad(1, "the session s-1 is not there any more");
+    answer.bad(1, "session s-1 no longer exists");
     // Without ids nothing says where to go on, and it is not tried.
     let without = Foreign::start(|request| match request.path.as_str() {
         "/sessions/s-1/turns" => {
@@ -456,20 +453,23 @@ fn at_a_terminal_calls_are_asked_for_and_answered_together() {
     terminal.press("/tools\n");
     terminal.wait_for("look (asks): Looks something up.\n");
     terminal.press("/nonsense\n");
-    terminal.wait_for("means nothing here");
+    terminal.wait_for("unknown command /nonsense");
     terminal.press("/image /nonexistent\n");
-    terminal.wait_for("takes no pictures");
+    terminal.wait_for("accepts no images");
     terminal.press("go\n");
     let asked = terminal.wait_for("Allow it? [y]es / [n]o / n REASON: ");
-    assert!(asked.contains("asks for leave to use look:\n    {\n      \"note\": \"n\"\n    }\n"), "{asked}");
+    assert!(
+        asked.contains("asks for permission to use look:\n    {\n      \"note\": \"n\"\n    }\n"),
+        "{asked}"
+    );
     assert!(asked.contains("what it does: Looks something up."), "{asked}");
     terminal.press("y if you must\n");
     terminal.wait_for("nothing was decided");
     terminal.press("y\n");
-    terminal.wait_for("leave to use keep");
+    terminal.wait_for("permission to use keep");
     terminal.wait_for("n REASON: ");
     terminal.press("n not today\n");
-    terminal.wait_for("leave to use hidden");
+    terminal.wait_for("permission to use hidden");
     terminal.wait_for("n REASON: ");
     terminal.press("n\n");
     terminal.wait_for("So be it.");
@@ -522,7 +522,7 @@ fn ctrl_c_cancels_a_turn_where_the_server_can_and_leaves_it_where_it_cannot() {
     terminal.press("named\n");
     terminal.wait_for("working\n");
     terminal.press("too early\n");
-    terminal.wait_for("this was not sent");
+    terminal.wait_for("not sent");
     terminal.interrupt();
     terminal.wait_for("cancelling the turn");
     terminal.wait_for("✗ the turn failed: cancelled: by you\n");
@@ -530,11 +530,11 @@ fn ctrl_c_cancels_a_turn_where_the_server_can_and_leaves_it_where_it_cannot() {
     terminal.press("nameless\n");
     terminal.wait_for("working");
     terminal.interrupt();
-    terminal.wait_for("the server cannot cancel; no longer listening");
+    terminal.wait_for("the server cannot cancel; stopped listening");
     terminal.wait_for("you: kept\n");
     terminal.wait_for("you: ");
     terminal.interrupt();
-    terminal.wait_for("to go on with it:\n    recount chat --session=s-1");
+    terminal.wait_for("to continue it:\n    recount chat --session=s-1");
     assert_eq!(terminal.end().1, 130);
 }
 
@@ -582,7 +582,7 @@ fn a_history_that_is_not_told_is_said_and_a_lost_server_does_not_end_a_talk_at_a
     terminal.wait_for("you: ");
     terminal.press("x\n");
     terminal.wait_for("the turn broke off");
-    terminal.wait_for("tells no history");
+    terminal.wait_for("has no history");
     terminal.wait_for("you: ");
     terminal.press("again\n");
     terminal.wait_for("Here.");

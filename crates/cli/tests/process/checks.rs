@@ -66,7 +66,7 @@ async fn a_head_noted_elsewhere_tells_what_the_store_cannot() {
     assert_eq!((both.status, both.data.matches(" ok, ").count()), (0, 2), "{both:?}");
     let other = server.ask(&["verify", &grown, "--expect", head]);
     assert!(other.status == 1 && other.data.contains("wrong: no beginning of its 6 events"), "{other:?}");
-    server.ask(&["verify", &grown, "--expect", "abc"]).bad(2, "is no head");
+    server.ask(&["verify", &grown, "--expect", "abc"]).bad(2, "is not a head");
     let nobody = "run_01KQPNV2ZVNJX2AM9103W0PNQW";
     server.ask(&["verify", nobody, "--expect", head]).bad(1, "run_not_found");
     drop(server);
@@ -84,8 +84,8 @@ async fn a_head_noted_elsewhere_tells_what_the_store_cannot() {
     std::fs::write(&file, format!("{nobody} 3 {head}\n{touched} 9 {head}\n")).unwrap();
     let found = server.ask(&["verify", "--digests", heads]);
     let expected = format!(
-        "{nobody} wrong: it was noted, but is not there\n\
-         {touched} wrong: 9 events were noted, but only 8 are there\n"
+        "{nobody} wrong: it was noted, but is missing\n\
+         {touched} wrong: 9 events were noted, but only 8 exist\n"
     );
     assert_eq!((found.status, found.data), (1, expected));
     std::fs::write(&file, "run_1 3\n").unwrap();
@@ -240,10 +240,7 @@ async fn a_check_of_all_goes_on_after_a_run_that_went_and_a_list_that_fails() {
     }
 
     for (target, said) in [
-        (
-            format!("{last}/artifacts"),
-            "whether bytes of its artifacts are lost cannot be told: no, says the test",
-        ),
+        (format!("{last}/artifacts"), "cannot check the bytes of its artifacts: no, says the test"),
         (format!("{last}/digest"), "it could not be checked: no, says the test"),
     ] {
         let problem = json!({
@@ -291,5 +288,5 @@ async fn a_folder_that_cannot_be_locked_is_told_plainly() {
     // Cannot be written by anybody, whoever runs this test.
     std::fs::remove_file(data.path().join("lock")).unwrap();
     std::fs::create_dir(data.path().join("lock")).unwrap();
-    offline(data.path(), &[]).bad(5, "look at a copy of it");
+    offline(data.path(), &[]).bad(5, "use a copy of it");
 }

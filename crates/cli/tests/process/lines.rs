@@ -121,7 +121,7 @@ fn after_an_interrupt_the_command_that_goes_on_is_there_and_works() {
     let mut terminal = scene.at_terminal(&server, &["slow"]);
     terminal.wait_for("One ");
     terminal.interrupt();
-    terminal.wait_for("cancelled; to go on from where it stopped:\n    recount ");
+    terminal.wait_for("cancelled; to continue from where it stopped:\n    recount ");
     let (rest, status) = terminal.end();
     assert_eq!(status, 130);
     let command = rest.rsplit_once("    recount ").unwrap().1.lines().next().unwrap();

@@ -99,7 +99,7 @@ async fn everything_moves_to_a_fresh_server() {
 
     let here = Server::start(new.path());
     let imported = here.ask(&["import", name]);
-    assert!(imported.words.contains("3 imported, 0 here already, 0 refused"), "{imported:?}");
+    assert!(imported.words.contains("3 imported, 0 already present, 0 refused"), "{imported:?}");
     assert_eq!(imported.good(), told.replace(" exported", " imported"));
     for (run, digest) in [&of_task, &ended, &open].into_iter().zip(&digests) {
         assert_eq!(&here.ask(&["digest", run]).good(), digest);
@@ -112,14 +112,14 @@ async fn everything_moves_to_a_fresh_server() {
         assert_eq!(task[name], tasks[name], "{name}");
     }
     assert_eq!(here.ask(&["export", "--all"]).good(), whole);
-    assert_eq!(here.ask(&["import", name]).good(), told.replace(" exported", " here already"));
+    assert_eq!(here.ask(&["import", name]).good(), told.replace(" exported", " already present"));
     // It goes on here.
     assert_eq!(here.ask(&["approve", "appr_1"]).good(), "appr_1 approved\n");
     let answer = here.ask(&["import", name]);
     assert_eq!(answer.status, 1, "{answer:?}");
     assert!(answer.data.contains(&format!("{open} refused: ")), "{answer:?}");
     assert!(answer.data.contains("(run_exists)"), "{answer:?}");
-    assert!(answer.words.contains("0 imported, 2 here already, 1 refused"), "{answer:?}");
+    assert!(answer.words.contains("0 imported, 2 already present, 1 refused"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_folder_can_be_filled_without_a_server() {
     let verified = Answer::of(recount().args(["verify", "--data", folder]));
     assert!(verified.good().starts_with(&format!("{run} ok, ")));
     let again = ask_with(&["import", "-", "--data", folder, "--url", "nonsense"], lines.as_bytes()).good();
-    assert!(again.starts_with(&format!("{run} here already, ")), "{again}");
+    assert!(again.starts_with(&format!("{run} already present, ")), "{again}");
     let here = Server::start(&data);
     assert_eq!(here.ask(&["export", &run]).good(), lines);
     ask_with(&["import", "-", "--data", folder], lines.as_bytes()).bad(5, "another folder");
@@ -185,7 +185,7 @@ async fn a_run_that_is_refused_does_not_stop_those_behind_it() {
     ]) {
         assert!(line.starts_with(begin) && line.ends_with(end), "{line:?} is not {begin:?} and {end:?}");
     }
-    assert!(answer.words.contains("1 imported, 0 here already, 4 refused"), "{answer:?}");
+    assert!(answer.words.contains("1 imported, 0 already present, 4 refused"), "{answer:?}");
     assert_eq!(here.ask(&["ls", "--json"]).good().lines().count(), 1);
     here.ask(&["verify", "--all"]).good();
 }
@@ -205,7 +205,7 @@ async fn an_export_that_was_cut_between_two_runs_is_noticed() {
         let data = place.path().join("data");
         ask_with(&["import", "-", "--data", data.to_str().unwrap()], input.as_bytes())
     };
-    let missing = "the input has no last line that counts its runs";
+    let missing = "the input has no final line with its number of runs";
 
     let complete = import(&whole);
     assert!(!complete.words.contains(missing), "{complete:?}");
@@ -223,7 +223,7 @@ async fn an_export_that_was_cut_between_two_runs_is_noticed() {
     }
     // Without its first run.
     let rest = import(&whole[second..]);
-    assert!(rest.words.contains("2 imported, 0 here already, 1 refused"), "{rest:?}");
+    assert!(rest.words.contains("2 imported, 0 already present, 1 refused"), "{rest:?}");
     assert!(rest.data.contains("3 runs with ") && rest.data.contains("(export_altered)"), "{rest:?}");
     assert_eq!(rest.status, 1);
     // Cut in the middle of its last line.
@@ -282,7 +282,7 @@ async fn a_folder_that_the_server_refuses_is_exported_as_far_as_it_is_whole() {
         std::fs::write(&path, bytes).unwrap();
     });
     assert_eq!(exported.status, 1, "{exported:?}");
-    let named = |run: &str| exported.words.contains(&format!("{run} is damaged and was left out"));
+    let named = |run: &str| exported.words.contains(&format!("{run} is damaged and was skipped"));
     let mut left_out = 0;
     for run in &runs {
         let found = of_run(&exported.data, run);
@@ -341,7 +341,7 @@ async fn an_export_leaves_out_a_run_that_is_damaged_where_it_is_sealed() {
         let end: Value = serde_json::from_str(all.data.lines().last().unwrap()).unwrap();
         assert_eq!((&end["runs"], &end["left_out"]), (&json!(2), &json!(1)));
         let named = all.words.lines().find(|line| line.starts_with(&bad)).unwrap();
-        assert!(named.contains(" is damaged and was left out ("), "{all:?}");
+        assert!(named.contains(" is damaged and was skipped ("), "{all:?}");
         assert!(named.contains(" sequence ") || named.contains(" event"), "which events: {all:?}");
 
         // What lacks a run does not take the place of what may have it.
@@ -397,8 +397,8 @@ async fn an_export_of_all_goes_on_after_a_run_that_went_or_does_not_add_up() {
         let line = all.words.lines().find(|line| line.starts_with(run));
         assert!(line.is_some_and(|line| line.contains(words)), "{run}: {all:?}");
     };
-    named(&erased, "went while the others were exported and was left out");
-    named(&changed, "is damaged and was left out");
+    named(&erased, "was removed during the export and was skipped");
+    named(&changed, "is damaged and was skipped");
     assert_eq!(files_of(files.path()), ["out.jsonl.partial"]);
     let told = std::fs::read_to_string(files.path().join("out.jsonl.partial")).unwrap();
     let whole = server.ask(&["export", &first, &last]).good();
@@ -474,7 +474,7 @@ async fn every_story_can_be_brought_in() {
     let server = Server::start(data.path());
     let answer = ask_with(&["import", "-", "--url", &server.url()], file.as_bytes());
     assert!(
-        answer.words.contains(&format!("{} imported, 0 here already, 0 refused", paths.len())),
+        answer.words.contains(&format!("{} imported, 0 already present, 0 refused", paths.len())),
         "{answer:?}"
     );
     answer.good();

@@ -36,7 +36,7 @@ fn schemas_are_those_that_are_checked_in() {
     let one: Value = serde_json::from_str(&ask(&["schema", "run.queued", "--json"]).good()).unwrap();
     assert_eq!(one["title"], "run.queued");
     ask(&["schema", "run.qeued"]).bad(2, "did you mean run.queued?");
-    ask(&["schema", "nothing.like.it"]).bad(2, "recount schema names those there are");
+    ask(&["schema", "nothing.like.it"]).bad(2, "recount schema lists the names");
 }
 
 #[test]

@@ -107,6 +107,40 @@ async fn a_handoff_is_listed_told_taken_and_refused() {
 }
 
 #[tokio::test]
+async fn a_deadline_is_moved_whatever_it_is_of() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let run = story::create(&client, "A story").await;
+    story::tell(&client, &run, 0, &[("run.started", "{}")]).await;
+    let asked = [
+        (
+            "approval.requested",
+            r#"{"approval_id":"one","tool_call_id":"c","kind":"tool","summary":"s","timeout_seconds":600}"#,
+        ),
+        ("clarification.requested", r#"{"clarification_id":"two","question":"?","timeout_seconds":600}"#),
+        (
+            "handoff.requested",
+            r#"{"handoff_id":"three","reason":"r","target_kind":"human","timeout_seconds":600}"#,
+        ),
+        ("clarification.requested", r#"{"clarification_id":"four","question":"?"}"#),
+    ];
+    story::tell(&client, &run, 1, &asked).await;
+    for id in ["one", "two", "three"] {
+        let extended = server.ask(&["extend", id, "10m"]).good();
+        let until = extended.strip_prefix(&format!("{id} has time until ")).unwrap().trim();
+        let shown = server.ask(&["show", &run]).good();
+        assert!(shown.contains(&format!("{id} extended until {until} by operator")), "{shown}");
+    }
+    let json = parsed(&server.ask(&["extend", "two", "90s", "--json"]).good());
+    assert_eq!((&json["id"], &json["status"]), (&json!("two"), &json!("pending")));
+    server.ask(&["extend", "one", "2d"]).bad(1, "limit_reached");
+    server.ask(&["extend", "four", "10m"]).bad(1, "extension_refused");
+    server.ask(&["extend", "nobody", "10m"]).bad(2, "no approval, question or handoff");
+    server.ask(&["extend", "one", "soon"]).bad(2, "say one such as");
+}
+
+#[tokio::test]
 async fn a_session_is_begun_listed_told_and_deleted() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());

@@ -89,5 +89,5 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
     ask(&[CONFIRMED, "--speed", "0"]).bad(2, "more than 0");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    ask(&[CONFIRMED, "--port", &port]).bad(5, "--port 0 takes a free port");
+    ask(&[CONFIRMED, "--port", &port]).bad(5, "--port 0 picks a free port");
 }

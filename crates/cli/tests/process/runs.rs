@@ -213,11 +213,11 @@ async fn what_cannot_be_asked_for_is_said_before_anything_is_done() {
     let large = std::fs::File::create(scene.work().join("large.bin")).unwrap();
     large.set_len((10 << 20) + 1).unwrap();
     for (arguments, word) in [
-        (&[][..], "nothing was asked for"),
-        (&["--kind", "shell"], "nothing was asked for"),
+        (&[][..], "no task given"),
+        (&["--kind", "shell"], "no task given"),
         (&["--kind", "file", "grep"], "two words"),
         (&["x", "--budget", "much"], "US dollars"),
-        (&["x", "--timeout", "soon"], "length of time"),
+        (&["x", "--timeout", "soon"], "duration"),
         (&["x", "--workspace", "nowhere"], "nowhere"),
         (&["x", "--attach", "nothing.txt"], "nothing.txt"),
         (&["x", "--attach", "large.bin"], "more than 10485760 bytes"),
@@ -329,7 +329,7 @@ async fn somebody_at_the_terminal_is_asked() {
     let mut terminal = scene.at_terminal(&server, &["clear up"]);
     terminal.wait_for("I clear up.");
     let asked = terminal.wait_for("d for details:\n");
-    for words in ["Permission is asked for (appr_", "    call: rm -r old\n", "risk: high", "it is refused"] {
+    for words in ["Permission requested (appr_", "    call: rm -r old\n", "risk: high", "it is refused"] {
         assert!(asked.contains(words), "{words:?} is not in {asked}");
     }
     terminal.press("d\n");
@@ -409,7 +409,7 @@ async fn an_interrupt_cancels_the_run() {
     let mut terminal = scene.at_terminal(&server, &["slow"]);
     terminal.wait_for("One ");
     terminal.interrupt();
-    terminal.wait_for("cancelling the run; Ctrl-C once more leaves at once");
+    terminal.wait_for("cancelling the run; press Ctrl-C again to leave at once");
     let told = terminal.wait_for("✗ cancelled by operator: interrupted from the keyboard");
     assert!(told.contains("(the text was cut off here)"), "{told}");
     assert_eq!(terminal.end().1, 130);
@@ -445,7 +445,7 @@ async fn without_a_server_the_program_is_one_itself() {
     command.args(["run", "say hello"]).current_dir(scene.work()).envs(scene.alone());
     let told = Answer::of(&mut command);
     assert!(
-        told.words.contains("no server answers at http://127.0.0.1:8765, so this program is one"),
+        told.words.contains("no server at http://127.0.0.1:8765; started one for this command"),
         "{told:?}"
     );
     assert!(told.data.contains("Hello there, whoever you are."), "{told:?}");
@@ -475,8 +475,8 @@ async fn without_a_server_the_program_is_one_itself() {
     terminal.interrupt();
     let (text, status) = terminal.end();
     // On a busy machine the run may have been cancelled by then.
-    let left = text.contains("to go on with it:\n    recount run --unfinished resume\n");
-    let cancelled = text.contains("to go on from where it stopped:\n    recount run --resume run_");
+    let left = text.contains("to continue it:\n    recount run --unfinished resume\n");
+    let cancelled = text.contains("to continue from where it stopped:\n    recount run --resume run_");
     assert!(left || cancelled, "{text}");
     assert_eq!(status, 130);
     until(&|| !is_under_way(&script));

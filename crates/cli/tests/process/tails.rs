@@ -14,16 +14,16 @@ async fn a_tail_says_how_to_go_on() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     let nothing = server.ask(&["tail", "--all"]);
-    assert!(nothing.words.contains("--after -1 goes on"), "{nothing:?}");
+    assert!(nothing.words.contains("continue with --after -1"), "{nothing:?}");
     let client = client(&server);
     let run = story::create(&client, "going on").await;
     story::tell(&client, &run, 0, BEGINNING).await;
 
     let whole = server.ask(&["tail", "--json", "--all"]);
-    assert_eq!(whole.words, format!("caught up; --after {} goes on from here\n", BEGINNING.len() + 1));
+    assert_eq!(whole.words, format!("caught up; continue with --after {}\n", BEGINNING.len() + 1));
     let from_start = server.ask(&["tail", "--json", &run, "--after", "-1"]);
     assert_eq!(from_start.data, whole.data);
-    assert_eq!(from_start.words, format!("caught up; --after {} goes on from here\n", BEGINNING.len()));
+    assert_eq!(from_start.words, format!("caught up; continue with --after {}\n", BEGINNING.len()));
     server.ask(&["tail", &run, "--after", "-2"]).bad(2, "-2");
     server.ask(&["tail", &run, "--positions"]).bad(2, "--positions");
 
@@ -48,7 +48,7 @@ async fn an_interrupted_tail_says_how_to_go_on_and_goes_on() {
     assert_eq!(position, "1");
     assert_eq!(envelope, client.read_feed(None, None).await.unwrap().data[0].get());
     following.interrupt();
-    assert_eq!(following.words("interrupted"), "interrupted; --after 1 goes on from here");
+    assert_eq!(following.words("interrupted"), "interrupted; continue with --after 1");
     let (rest, status) = following.end();
     assert_eq!((rest, status), (Vec::new(), 130));
 
@@ -72,10 +72,7 @@ async fn a_list_says_that_there_is_more() {
     assert!(all.data.contains("(no title)"), "{all:?}");
     let part = server.ask(&["ls", "--limit", "2"]);
     let second = part.data.lines().nth(1).unwrap().split(' ').next().unwrap();
-    assert_eq!(
-        part.words,
-        format!("there are more; --limit N lists more, --after {second} lists what follows\n")
-    );
+    assert_eq!(part.words, format!("more items exist: use --limit N, or --after {second} to continue\n"));
     let rest = server.ask(&["ls", "--after", second]);
     assert_eq!(rest.words, "");
     assert!(rest.data.contains("  one  ") && rest.data.lines().count() == 1, "{rest:?}");

@@ -77,7 +77,7 @@ fn two_tenants_as_the_page_says() {
     assert!(made.contains(&created), "{made}");
     std::fs::remove_dir_all(copy.join("tenants/acme")).unwrap();
     let gone = verify_noted(&copy);
-    assert!(gone.status == 1 && gone.data.contains("not there"), "{gone:?}");
+    assert!(gone.status == 1 && gone.data.contains("it was noted, but is missing"), "{gone:?}");
     let offline = Answer::of(recount().args(["token", "ls", "--data"]).arg(data.path())).good();
     assert_eq!(offline.lines().count(), 2, "{offline}");
 }
@@ -102,7 +102,7 @@ fn a_wrong_word_makes_no_token() {
         Answer::of(&mut command)
     };
     add(&["a"]).bad(2, "--scope");
-    add(&["a", "--scope", "root"]).bad(2, "say read, run, approve, ingest or admin");
+    add(&["a", "--scope", "root"]).bad(2, "use read, run, approve, ingest or admin");
     add(&["a b", "--scope", "read"]).bad(2, "name is");
     add(&["a", "--scope", "read", "--tenant", "../x"]).bad(2, "tenant is");
     add(&["a", "--scope", "read", "--expires-in", "soon"]).bad(2, "90d");

@@ -166,7 +166,7 @@ async fn following_survives_the_server() {
     }
     let address = server.address.clone();
     server.kill();
-    following.words("the connection broke");
+    following.words("connection lost");
     let server = Server::start_at(data.path(), &address);
     story::tell(&client(&server), &run, 1, ASKING).await;
     server.ask(&["cancel", &run, "--reason", "enough"]).good();

@@ -1,4 +1,4 @@
-//! One call a route. See [`AapClient`].
+//! The AAP client: one method per route. See [`AapClient`].
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl AapClient {
             Some(version) if version.as_u64() == Some(VERSION) => {}
             Some(version) => {
                 return Err(
-                    self.unexpected(format!("it speaks version {version} of the protocol, not {VERSION}"))
+                    self.unexpected(format!("it has version {version} of the protocol, not {VERSION}"))
                 );
             }
             None => return Err(self.unexpected("it names no version of the protocol".to_owned())),
@@ -57,7 +57,7 @@ impl AapClient {
             .map_err(|why| self.unexpected(format!("its agents cannot be read: {why}")))
     }
 
-    /// A page of sessions: behind `after`, the `next` of the page before.
+    /// A page of sessions: after `after`, the `next` of the page before.
     pub async fn sessions(&self, after: Option<&str>) -> Result<SessionPage, AapError> {
         self.call(Method::GET, self.at(&["sessions"]).with("after", after), None::<&()>).await
     }
@@ -81,9 +81,9 @@ impl AapClient {
         let address = self.at(&["sessions", session, "history"]).with("type", Some(kind.as_str()));
         let mut reply: Value = self.call(Method::GET, address, None::<&()>).await?;
         let messages = reply.get_mut("history").and_then(|history| history.get_mut(kind.as_str()));
-        let messages = messages.map(Value::take).ok_or_else(|| {
-            self.unexpected(format!("the history it tells has no part {:?}", kind.as_str()))
-        })?;
+        let messages = messages
+            .map(Value::take)
+            .ok_or_else(|| self.unexpected(format!("its history has no part {:?}", kind.as_str())))?;
         serde_json::from_value(messages)
             .map_err(|why| self.unexpected(format!("its history cannot be read: {why}")))
     }

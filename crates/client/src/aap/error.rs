@@ -1,4 +1,4 @@
-//! How a call ends when it does not end well. See [`AapError`].
+//! Errors of AAP calls. See [`AapError`].
 
 use serde_json::Value;
 
@@ -8,20 +8,20 @@ use crate::limits;
 /// Why a call brought no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AapError {
-    /// The server said no, in its own words.
+    /// The server refused the call, in its own words.
     #[error("{error} (status {status}{})", .code.as_ref().map_or(String::new(), |code| format!(", {code}")))]
     Refused {
         status: u16,
         error: String,
         /// What servers that have codes call it.
         code: Option<String>,
-        /// How long to wait before the same is tried again, when the server said so.
+        /// How long to wait before a retry, if the server gave a time.
         retry_after_seconds: Option<u64>,
     },
-    /// A turn broke off before its end and cannot be heard further here. It may go on at the server.
+    /// A turn broke off before its end and cannot be followed further here. It may go on at the server.
     #[error("the turn broke off: {reason}")]
     BrokenOff { reason: String },
-    /// No answer came: nobody listens there, or the connection broke. The call may have been carried out.
+    /// No answer: nothing listens at the address, or the connection broke. The call may have been executed.
     #[error("no answer from {url}: {reason}")]
     Unreachable { url: String, reason: String },
     /// Nothing was sent, because what was given to send cannot be.

@@ -1,4 +1,4 @@
-//! What a turn tells, read from frames. Pure; see [`TurnEvent::read`].
+//! The events of a turn, read from frames. Pure; see [`TurnEvent::read`].
 
 use recount_transport::sse::Frame;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ pub enum TurnEvent {
     Start,
     TextDelta(String),
     ThinkingDelta(String),
-    /// The text that was told last is no part of the answer: an addition of our server's.
+    /// The last text is not part of the answer: an addition of our server.
     TextRetracted(Retraction),
     ThinkingRetracted(Retraction),
     /// A whole block.
@@ -28,7 +28,7 @@ pub enum TurnEvent {
     Other(String),
 }
 
-/// A call of a tool that nobody has answered.
+/// An open call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenCall {
     pub tool_call_id: String,
@@ -36,12 +36,12 @@ pub struct OpenCall {
     pub input: Value,
 }
 
-/// What a server takes back of what it told in pieces.
+/// Streamed text that a server retracts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retraction {
-    /// So many Unicode code points of what was told last.
+    /// The number of Unicode code points to retract from the end of the stream.
     pub chars: usize,
-    /// What stands there for clients that join all pieces.
+    /// The replacement for clients that join all pieces.
     pub note: String,
 }
 
@@ -87,7 +87,7 @@ impl StopReason {
     }
 }
 
-/// Why a turn failed, where the server says it.
+/// Why a turn failed, if the server gives a reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TurnFailure {
@@ -97,7 +97,7 @@ pub struct TurnFailure {
 }
 
 impl Stop {
-    /// From the keys beside `stopReason`; those of another shape than expected are passed over.
+    /// From the keys next to `stopReason`; those of an unexpected type are ignored.
     fn of(data: &Map<String, Value>) -> Result<Self, String> {
         let reason = text(data, "stopReason")?;
         let error = match data.get("error") {
@@ -152,7 +152,7 @@ impl TurnEvent {
         Ok(event)
     }
 
-    /// The events of a turn that was told in one reply.
+    /// The events of a turn that came as one reply.
     pub(super) fn of_reply(reply: &Value) -> Result<Vec<Self>, String> {
         let Value::Object(data) = reply else { return Err("the turn is not a JSON object".to_owned()) };
         let messages = data.get("messages").cloned().unwrap_or(Value::Array(Vec::new()));
@@ -191,7 +191,7 @@ impl TurnEvent {
 
 fn text(data: &Map<String, Value>, key: &str) -> Result<String, String> {
     let value = data.get(key).ok_or_else(|| format!("an event of the turn has no {key}"))?;
-    let text = value.as_str().ok_or_else(|| format!("{key} of an event of the turn is no text"))?;
+    let text = value.as_str().ok_or_else(|| format!("{key} of an event of the turn is not a text"))?;
     Ok(text.to_owned())
 }
 

@@ -22,7 +22,7 @@ impl Fold {
         Fold::default()
     }
 
-    /// What comes behind the stop is no part of the turn.
+    /// Events after the stop are not part of the turn.
     pub fn event(&mut self, event: &TurnEvent) {
         if self.stop.is_some() {
             return;
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(open_calls(&[assistant(vec![used("1", "x")]), plain]), []);
         let open = [user.clone(), assistant(vec![used("1", "x"), used("2", "y")]), tool("2")];
         assert_eq!(open_calls(&open).len(), 1);
-        // What the user said then leaves the call as open as it was.
+        // A later message of the user leaves the call open.
         let later = [assistant(vec![used("1", "x")]), user];
         assert_eq!(open_calls(&later).len(), 1);
     }

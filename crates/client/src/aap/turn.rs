@@ -20,17 +20,17 @@ use crate::client::{has_type, whole_body};
 use crate::error::ClientError;
 use crate::limits;
 
-/// Where our servers, and others that care to, name the turn they have begun. A turn with a name can be heard further
+/// The header in which our servers, and some others, name the turn they started. A turn with a name can be followed further
 /// after a break, and cancelled.
 const TURN_ID: &str = "aap-turn-id";
 
-/// What a turn tells.
+/// An item of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
     Event {
         event: TurnEvent,
-        /// As it came. Of a turn that was told in one reply, the first has the whole of it as `turn`, and the others
-        /// have nothing.
+        /// The frame as it came. For a turn that came as one reply, the first has all of it as `turn`, and the others
+        /// are empty.
         frame: Frame,
     },
     /// The connection broke, or the server ended; it will be asked again.
@@ -44,9 +44,9 @@ pub struct Turn {
     id: Option<String>,
     state: TurnState,
     decoder: Decoder,
-    /// Told at once, without a stream.
+    /// Events of a turn that came as one reply.
     ready: VecDeque<(TurnEvent, Frame)>,
-    /// The id of the last event, to be asked behind.
+    /// The id of the last event, to resume after.
     last: Option<String>,
     /// Whether every event so far had an id.
     has_ids: bool,
@@ -84,7 +84,7 @@ impl AapClient {
         Ok(Turn::streamed(self.clone(), session, id, response))
     }
 
-    /// Hears a turn further, behind the last event that was heard. Only where the server gave the turn a name.
+    /// Follows a turn after the last event that was received. Only where the server gave the turn a name.
     async fn turn_events(
         &self,
         session: &str,
@@ -113,7 +113,7 @@ impl Turn {
     fn whole(client: AapClient, session: &str, id: Option<String>, reply: &Value) -> Result<Self, AapError> {
         let events =
             TurnEvent::of_reply(reply).map_err(|reason| AapError::protocol(client.base_url(), reason))?;
-        // The reply stands beside the first of its events.
+        // The first of its events carries the whole reply.
         let frame = |data: String| Frame { id: None, event: Some("turn".to_owned()), data };
         let whole = std::iter::once(reply.to_string()).chain(std::iter::repeat(String::new()));
         let ready = events.into_iter().zip(whole.map(frame)).collect();
@@ -141,14 +141,14 @@ impl Turn {
         self.id.as_deref()
     }
 
-    /// What comes next; `None` behind the stop. An error is the end of it too.
+    /// The next item; `None` after the stop. An error also ends the turn.
     pub async fn next(&mut self) -> Result<Option<Heard>, AapError> {
         if let Some((event, frame)) = self.ready.pop_front() {
             return Ok(Some(Heard::Event { event, frame }));
         }
         loop {
             if let Some(frame) = self.decoder.next_frame() {
-                return self.heard(frame).map(Some);
+                return self.received(frame).map(Some);
             }
             match &mut self.state {
                 TurnState::Over => return Ok(None),
@@ -168,7 +168,7 @@ impl Turn {
                             self.feed(&chunk)?;
                             continue;
                         }
-                        Ok(Ok(None)) => "the stream was closed before the turn was told as over".to_owned(),
+                        Ok(Ok(None)) => "the stream was closed before the end of the turn".to_owned(),
                         Ok(Err(why)) => match ClientError::unreachable(self.client.base_url(), &why) {
                             ClientError::Unreachable { reason, .. } => reason,
                             other => other.to_string(),
@@ -195,10 +195,10 @@ impl Turn {
         }
     }
 
-    fn heard(&mut self, frame: Frame) -> Result<Heard, AapError> {
+    fn received(&mut self, frame: Frame) -> Result<Heard, AapError> {
         let event = TurnEvent::read(&frame).map_err(|reason| self.wrong(reason))?;
         if let TurnEvent::Stop(stop) = &event {
-            // A server that ends tells so with a stop that is no part of the turn, which goes on when it is back.
+            // A server that shuts down sends a stop that is not part of the turn, which goes on when it is back.
             let is_no_part = frame.id.is_none() && self.last.is_some() && self.can_resume();
             if is_no_part && stop.error.as_ref().is_some_and(|error| error.retryable) {
                 let reason = stop.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
@@ -228,7 +228,7 @@ impl Turn {
             self.state = TurnState::Over;
             return Err(AapError::BrokenOff { reason });
         }
-        // What was read of a frame is told again, whole.
+        // A partly read frame comes again, whole.
         self.decoder = Decoder::new();
         let wait = limits::TURN_RETRY_MS.saturating_mul(1 << self.in_vain.min(16));
         let wait = Duration::from_millis(wait.min(limits::RECONNECT_WAIT_MS_MAX));
@@ -237,7 +237,7 @@ impl Turn {
         Ok(Heard::Interrupted { reason })
     }
 
-    /// Asks again behind what was heard. A server that is not there may come back; one that says no has said it.
+    /// Reconnects after the last event. An unreachable server may come back; a refusal is final.
     async fn connect(&mut self) -> Result<Option<Heard>, AapError> {
         let Some(id) = self.id.clone() else { return Ok(None) };
         match self.client.turn_events(&self.session, &id, self.last.as_deref()).await {
@@ -251,7 +251,7 @@ impl Turn {
                     TurnState::Waiting(_, reason) => format!("{reason}; "),
                     _ => String::new(),
                 };
-                let reason = format!("{first}it cannot be heard further: {why}");
+                let reason = format!("{first}it cannot be followed further: {why}");
                 Err(AapError::BrokenOff { reason })
             }
         }

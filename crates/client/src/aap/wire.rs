@@ -11,7 +11,7 @@ use serde_json::Value;
 /// The version of the protocol that is spoken here.
 pub const VERSION: u64 = 3;
 
-/// What a server says of itself.
+/// The capabilities of a server.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Meta {
     #[serde(default)]
@@ -101,7 +101,7 @@ pub struct Images {
 }
 
 impl Capabilities {
-    /// The best way to hear a turn: as it comes, else block by block, else at its end.
+    /// The best delivery mode: deltas, else blocks, else one reply at the end.
     pub fn way(&self) -> Way {
         match &self.stream {
             Ways { delta: Some(_), .. } => Way::Delta,
@@ -110,7 +110,7 @@ impl Capabilities {
         }
     }
 
-    /// The history that tells most, if any is told.
+    /// The most complete history that the server offers, if any.
     pub fn history(&self) -> Option<HistoryKind> {
         match &self.history {
             HistoryKinds { full: Some(_), .. } => Some(HistoryKind::Full),
@@ -120,7 +120,7 @@ impl Capabilities {
     }
 }
 
-/// How a turn is told.
+/// The delivery mode of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -181,7 +181,7 @@ pub struct NewSession {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<HistoryMessage>,
     pub tools: Vec<ToolSpec>,
-    /// Only for agents that say in their capabilities that they take one.
+    /// Only for agents with that capability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<SessionWorkspace>,
 }
@@ -220,7 +220,7 @@ pub struct SessionPage {
     pub next: Option<String>,
 }
 
-/// What stands in a history, and in a turn told at its end.
+/// A message of a history, or of a turn that came as one reply.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum HistoryMessage {
@@ -256,7 +256,7 @@ pub enum Content {
 pub enum Block {
     Text {
         text: String,
-        /// `aborted` or `abandoned` where it is no part of the answer, from a server that says so.
+        /// `aborted` or `abandoned` if it is not part of the answer, from servers that mark it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<String>,
     },
@@ -316,7 +316,7 @@ pub enum TurnMessage {
 pub struct NewTurn {
     pub messages: Vec<TurnMessage>,
     pub stream: Way,
-    /// What is chosen anew, for the rest of the session.
+    /// New choices for the rest of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Overrides>,
 }

@@ -1,4 +1,4 @@
-//! Where a call goes. See [`Address`].
+//! The address of a server: paths, tokens, headers. See [`Address`].
 
 use std::fmt::{Display, Write};
 
@@ -49,7 +49,7 @@ impl Address {
         match self.refused {
             None => Ok(self.url),
             Some(part) => Err(ClientError::Unusable(format!(
-                "{part:?} cannot be an id; give the id as ls or show tell it"
+                "{part:?} cannot be an id; use an id that ls or show prints"
             ))),
         }
     }

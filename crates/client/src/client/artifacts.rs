@@ -1,4 +1,4 @@
-//! What is kept apart from the log: sent in, listed, shown, and its bytes.
+//! Artifacts: upload, list, show, download.
 
 use bytes::Bytes;
 use recount_api::query;
@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::limits;
 
 impl Client {
-    /// Sends in what a run is to use. `kind` is `image` or `file`; without it the media type says which.
+    /// Uploads an artifact for a run. `kind` is `image` or `file`; without it the media type decides.
     pub async fn upload_artifact(
         &self,
         bytes: Vec<u8>,

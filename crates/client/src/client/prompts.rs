@@ -1,8 +1,10 @@
-//! What is asked of people, and their answers: permissions, questions, handoffs.
+//! Prompts and their answers: approvals, questions, handoffs.
 
 use recount_api::query;
 use recount_api::reply::{Allowance, Approval, Clarification, Handoff, Page};
-use recount_api::request::{AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval};
+use recount_api::request::{
+    AcknowledgeHandoff, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval,
+};
 
 use reqwest::Method;
 
@@ -63,7 +65,7 @@ impl Client {
         self.list(self.at(&["handoffs"]), listing).await
     }
 
-    /// One handoff, with what was packed for who takes over.
+    /// One handoff, with its context for the takeover.
     pub async fn get_handoff(&self, handoff: &str) -> Result<Handoff, ClientError> {
         self.get_one(self.at(&["handoffs", handoff])).await
     }
@@ -77,12 +79,39 @@ impl Client {
         self.post(self.at(&["handoffs", handoff, "acknowledge"]), request).await
     }
 
-    /// Says that nobody will take over.
+    /// Declines a handoff.
     pub async fn reject_handoff(
         &self,
         handoff: &str,
         request: &RejectHandoff,
     ) -> Result<Handoff, ClientError> {
         self.post(self.at(&["handoffs", handoff, "reject"]), request).await
+    }
+
+    /// Moves the deadline of an approval.
+    pub async fn extend_approval(
+        &self,
+        approval: &str,
+        request: &ExtendPrompt,
+    ) -> Result<Approval, ClientError> {
+        self.post(self.at(&["approvals", approval, "extend"]), request).await
+    }
+
+    /// Moves the deadline of a question.
+    pub async fn extend_clarification(
+        &self,
+        clarification: &str,
+        request: &ExtendPrompt,
+    ) -> Result<Clarification, ClientError> {
+        self.post(self.at(&["clarifications", clarification, "extend"]), request).await
+    }
+
+    /// Moves the deadline of a handoff.
+    pub async fn extend_handoff(
+        &self,
+        handoff: &str,
+        request: &ExtendPrompt,
+    ) -> Result<Handoff, ClientError> {
+        self.post(self.at(&["handoffs", handoff, "extend"]), request).await
     }
 }

@@ -1,4 +1,4 @@
-//! Agents, sessions, and the runs in these.
+//! Agents, sessions, and the runs of a session.
 
 use recount_api::query;
 use recount_api::reply::{Agent, Message, Page, Run, Session, SessionDeleted};
@@ -31,12 +31,12 @@ impl Client {
         self.ask(Method::DELETE, self.at(&["sessions", session])).await
     }
 
-    /// Says something in a session; the run answers.
+    /// Sends a message to a session; the new run answers it.
     pub async fn send_message(&self, session: &str, request: &SendMessage) -> Result<Run, ClientError> {
         self.post(self.at(&["sessions", session, "messages"]), request).await
     }
 
-    /// What was said and done in a session, oldest first.
+    /// The messages of a session, oldest first.
     pub async fn list_messages(
         &self,
         session: &str,

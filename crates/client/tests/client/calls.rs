@@ -184,7 +184,7 @@ async fn nobody_listens() {
 async fn what_cannot_be_sent_is_refused_before() {
     let addresses = [
         ("ftp://h", "does not begin with http:// or https://"),
-        ("foo", "is no address"),
+        ("foo", "is not the address"),
         ("h:80", "does not begin with http://"),
         ("http://h/?a", "more than"),
     ];

@@ -11,7 +11,7 @@ use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 
 use crate::admin::handle::AdminHandle;
-use crate::ground::error::{session_erased, task_erased};
+use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::write::request::{Erase, SubmitWithRows};
@@ -26,8 +26,9 @@ enum Whole {
 }
 
 impl Whole {
-    fn parse(key: &str) -> Option<Whole> {
-        key.parse().map(Whole::Task).or_else(|_| key.parse().map(Whole::Session)).ok()
+    fn parse(key: &str) -> Result<Whole, Error> {
+        let whole = key.parse().map(Whole::Task).or_else(|_| key.parse().map(Whole::Session));
+        whole.map_err(|why| damaged_row(rows::ERASING, key, why))
     }
 
     /// Its own key, and where it was noted.
@@ -63,8 +64,8 @@ impl Whole {
 
     fn erased(self, by: &str, erased_at: String) -> Erased {
         let (task_id, session_id) = match self {
-            Whole::Task(task) => (Some(task.to_string()), None),
-            Whole::Session(session) => (None, Some(session.to_string())),
+            Whole::Task(task) => (Some(task), None),
+            Whole::Session(session) => (None, Some(session)),
         };
         Erased { task_id, session_id, by: by.to_owned(), erased_at }
     }
@@ -159,9 +160,7 @@ impl AdminHandle {
                 break;
             }
             for row in page {
-                let run = row.key.strip_prefix(prefix.as_str()).unwrap_or(&row.key);
-                let run: RunId =
-                    run.parse().map_err(|why| Error::bug(format!("the row of {run} of {key}: {why}")))?;
+                let run = rows::run_in_key(index, &row.key, &prefix)?;
                 self.erase_run(run, &by, whole.reason()).await?;
                 erased += 1;
             }
@@ -245,8 +244,7 @@ impl AdminHandle {
                 return Ok(());
             }
             for row in page {
-                let whole = Whole::parse(&row.key)
-                    .ok_or_else(|| Error::bug(format!("the deletion of {} cannot be read", row.key)))?;
+                let whole = Whole::parse(&row.key)?;
                 let _turn = self.housekeeping.lock().await;
                 // Somebody may have asked again in the meantime.
                 if self.ground().store().row(rows::ERASING, &row.key).await?.is_some() {

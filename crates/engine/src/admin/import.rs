@@ -317,7 +317,7 @@ async fn task_rows(store: &dyn Store, state: &State, task: TaskId) -> Result<Vec
     if store.row(rows::TASKS, &key).await?.is_none() {
         let summary = state.summary();
         let row = TaskRow {
-            id: task.to_string(),
+            id: task,
             title: summary.title,
             created_at: time::format_ms(summary.created_ms),
             budget_micros_usd: state.queued().and_then(|queued| queued.task_budget_micros_usd),

@@ -56,7 +56,7 @@ pub fn kept_blobs<'r>(
         match space {
             rows::RUNS => {
                 let row: Option<RunRow> = serde_json::from_slice(value).ok();
-                own.extend(row.filter(|row| row.driver == OWN).map(|row| row.id));
+                own.extend(row.filter(|row| row.driver == OWN).map(|row| row.id.to_string()));
             }
             rows::IMPORTED => drop(imported.insert(key.to_owned())),
             rows::ARTIFACTS => artifacts.extend(serde_json::from_slice::<ArtifactRow>(value).ok()),
@@ -70,13 +70,20 @@ pub fn kept_blobs<'r>(
         }
     }
     hashes.extend(blobs.iter().map(|blob| blob.hash.clone()));
-    let keeps = |row: &ArtifactRow| own.contains(&row.run_id) && !imported.contains(&row.run_id);
+    let keeps = |row: &ArtifactRow| {
+        let run = row.run_id.to_string();
+        own.contains(&run) && !imported.contains(&run)
+    };
     let hash_of = |row: &ArtifactRow| row.hash.as_deref().and_then(blob_of).map(str::to_owned);
     hashes.extend(artifacts.iter().filter(|row| keeps(row)).filter_map(hash_of));
     // Bytes have one name: what was kept of one artifact was kept of each that has them.
     for row in artifacts {
         if let Some(hash) = hash_of(&row).filter(|hash| hashes.contains(hash)) {
-            blobs.insert(MissingBlob { hash, artifact: row.id, run_id: Some(row.run_id) });
+            blobs.insert(MissingBlob {
+                hash,
+                artifact: row.id.to_string(),
+                run_id: Some(row.run_id.to_string()),
+            });
         }
     }
     blobs.into_iter()

@@ -5,8 +5,6 @@
 //! changes a run. A round is bounded in runs and goes on where it is needed.
 
 use std::collections::BinaryHeap;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use recount_event::{RunId, time};
@@ -15,12 +13,12 @@ use recount_world::Kind;
 
 use crate::admin::handle::AdminHandle;
 use crate::catalogue::table::read_row;
-use crate::ground::error::run_erased;
+use crate::ground::error::{damaged_row, run_erased};
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::write::removal::PruneRows;
 use crate::write::request::Prune;
-use crate::{Error, KeyedReply, Once, Pin, Pruned, RunRow, limits};
+use crate::{Error, KeyedReply, Made, Once, Pin, Pruned, RunRow, limits};
 
 /// How much is kept. Nothing is pruned for a reason that is not set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,23 +52,10 @@ impl Swept {
         let runs = self.runs + u64::from(pruned.events > 0);
         Swept { runs, events: self.events + pruned.events, has_more: self.has_more }
     }
-}
 
-/// As a request remembers how far it came: `RUNS/EVENTS`.
-impl fmt::Display for Swept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.runs, self.events)
-    }
-}
-
-impl FromStr for Swept {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let numbers = text.split_once('/').and_then(|(runs, events)| {
-            Some(Swept { runs: runs.parse().ok()?, events: events.parse().ok()?, has_more: false })
-        });
-        numbers.ok_or_else(|| Error::bug(format!("what was swept cannot be read from {text:?}")))
+    /// As a request remembers how far it came.
+    fn so_far(self) -> Made {
+        Made::Pruned { runs: self.runs, events: self.events }
     }
 }
 
@@ -113,7 +98,7 @@ impl AdminHandle {
         let _turn = self.housekeeping.lock().await;
         let now_ms = self.ground().world.clock.now_ms();
         let rows: PruneRows = Box::new(move |pruned| {
-            let made = format!("{run}/{}", pruned.first_sequence);
+            let made = Made::At(run, pruned.first_sequence);
             reply.rows(now_ms, made, pruned).0
         });
         self.prune_in_turn(run, before, reason, Some(rows)).await
@@ -131,7 +116,7 @@ impl AdminHandle {
 
     /// One round of pruning by policy.
     pub async fn sweep(&self, policy: &Policy) -> Result<Swept, Error> {
-        self.sweep_once(policy, None, Swept::default()).await
+        self.sweep_once(policy, None, None).await
     }
 
     /// The same for a request that is to be done once. Each prune is remembered with what was swept until then, so
@@ -140,9 +125,13 @@ impl AdminHandle {
         &self,
         policy: &Policy,
         once: Option<&Once>,
-        so_far: Swept,
+        so_far: Option<&Made>,
     ) -> Result<Swept, Error> {
-        let mut swept = so_far;
+        let mut swept = match so_far {
+            Some(Made::Pruned { runs, events }) => Swept { runs: *runs, events: *events, has_more: false },
+            None => Swept::default(),
+            Some(other) => return Err(Error::bug(format!("a sweep is remembered as {other:?}"))),
+        };
         if policy.is_off() {
             return Ok(swept);
         }
@@ -161,7 +150,7 @@ impl AdminHandle {
                 break;
             };
             let rows = once.cloned().map(|once| -> PruneRows {
-                Box::new(move |pruned| once.rows(now_ms, Some(swept.with(pruned).to_string()), None))
+                Box::new(move |pruned| once.rows(now_ms, Some(swept.with(pruned).so_far()), None))
             });
             match self.prune_in_turn(run, None, reason, rows).await {
                 Ok(pruned) => swept = swept.with(&pruned),
@@ -196,9 +185,10 @@ impl AdminHandle {
                 else {
                     continue;
                 };
-                let unread = || Error::bug(format!("the row of {} cannot be read", row.id));
-                let ended_ms = time::parse_ms(ended_at).ok_or_else(unread)?;
-                let run: RunId = row.id.parse().map_err(|_| unread())?;
+                let ended_ms = time::parse_ms(ended_at).ok_or_else(|| {
+                    damaged_row(rows::RUNS, &rows::tenant_key(row.id), format!("{ended_at:?} is no instant"))
+                })?;
+                let run = row.id;
                 if oldest.len() == limit && oldest.peek().is_some_and(|youngest| *youngest < (ended_ms, run))
                 {
                     continue;

@@ -156,5 +156,5 @@ pub fn kind_of_record(space: &str) -> Option<&str> {
 /// What a list of the damaged store says of a run: its id, and whether it had ended.
 pub fn listed_run(space: &str, value: &[u8]) -> Option<(String, bool)> {
     let row: RunRow = (space == rows::RUNS).then(|| serde_json::from_slice(value).ok())??;
-    Some((row.id, row.ending.is_some()))
+    Some((row.id.to_string(), row.ending.is_some()))
 }

@@ -1,8 +1,8 @@
 //! Allowances as rows: an approval that holds for later calls, too, in a run, a session or a workspace. One is found by a
 //! keyed digest of everything that was approved. It changes nothing; see `write::allowances`.
 
-use recount_event::ForeignId;
 use recount_event::family::approval::AllowanceScope;
+use recount_event::{ForeignId, RunId, SessionId, TaskId};
 use recount_log::{Guard, RowPut, Store};
 use recount_run::State;
 use serde::{Deserialize, Serialize};
@@ -15,19 +15,19 @@ use crate::{Error, ListQuery, Listed, Narrowing, Order};
 /// See the file's head.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AllowanceRow {
-    pub id: String,
+    pub id: ForeignId,
     pub scope: AllowanceScope,
     /// The run that it was given in.
-    pub run_id: String,
+    pub run_id: RunId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
+    pub task_id: Option<TaskId>,
     /// That run's session, whatever the scope is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
+    pub session_id: Option<SessionId>,
     /// The folder that a scope of `workspace` is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    pub approval_id: String,
+    pub approval_id: ForeignId,
     /// The tool.
     pub kind: String,
     pub summary: String,
@@ -49,16 +49,16 @@ pub struct AllowanceRow {
 pub struct AllowanceFilter {
     pub scope: Option<AllowanceScope>,
     /// Given in this run.
-    pub run: Option<String>,
+    pub run: Option<RunId>,
     /// Given in a run of this session.
-    pub session: Option<String>,
+    pub session: Option<SessionId>,
 }
 
 impl AllowanceFilter {
     fn takes(&self, row: &AllowanceRow) -> bool {
         self.scope.is_none_or(|scope| scope == row.scope)
-            && self.run.as_ref().is_none_or(|run| *run == row.run_id)
-            && self.session.as_ref().is_none_or(|session| Some(session) == row.session_id.as_ref())
+            && self.run.is_none_or(|run| run == row.run_id)
+            && self.session.is_none_or(|session| Some(session) == row.session_id)
     }
 }
 
@@ -87,11 +87,7 @@ impl CatalogueHandle {
         filter: &AllowanceFilter,
         within: &Narrowing,
     ) -> Result<Listed<AllowanceRow>, Error> {
-        let admits = |row: &AllowanceRow| {
-            let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
-            let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
-            within.is_none() || within.admits(task, session)
-        };
+        let admits = |row: &AllowanceRow| within.admits(row.task_id, row.session_id);
         let is_filtered = *filter != AllowanceFilter::default() || !within.is_none();
         let wants = |row: &AllowanceRow| admits(row) && filter.takes(row);
         let prefix = rows::tenant_key("");
@@ -124,7 +120,7 @@ pub(crate) fn held_key(scope: AllowanceScope, owner: &[String; 2], digest: &str)
     rows::tenant_key(format!("{scope}/{}", hasher.finalize().to_hex()))
 }
 
-pub(crate) fn run_key(run: &str, id: &str) -> String {
+pub(crate) fn run_key(run: RunId, id: &ForeignId) -> String {
     format!("{run}/{id}")
 }
 
@@ -133,7 +129,7 @@ pub(crate) fn run_key(run: &str, id: &str) -> String {
 pub(crate) fn gone(row: &AllowanceRow, held: Option<u64>) -> Vec<RowPut> {
     let mut rows = vec![
         rows::delete(rows::ALLOWANCES, rows::tenant_key(&row.id)),
-        rows::delete(rows::RUN_ALLOWANCES, run_key(&row.run_id, &row.id)),
+        rows::delete(rows::RUN_ALLOWANCES, run_key(row.run_id, &row.id)),
     ];
     if let Some(version) = held {
         let delete = rows::delete(rows::ALLOWANCES_HELD, row.held.as_str());
@@ -153,7 +149,7 @@ pub(crate) async fn named(store: &dyn Store, id: &str) -> Result<Option<Allowanc
 }
 
 /// The allowance that stands under a key, and the version of the row that says so.
-pub(crate) async fn held(store: &dyn Store, key: &str) -> Result<Option<(String, u64)>, Error> {
+pub(crate) async fn held(store: &dyn Store, key: &str) -> Result<Option<(ForeignId, u64)>, Error> {
     let Some(row) = store.row(rows::ALLOWANCES_HELD, key).await? else { return Ok(None) };
     Ok(Some((read_row(rows::ALLOWANCES_HELD, &row.key, &row.value)?, row.version)))
 }

@@ -4,24 +4,24 @@
 //! that made it, and what was told of it since, by its own run or by a later one that applies its patch, stands
 //! beside it. Who reads puts both together; see [`crate::read::artifacts`].
 
-use recount_event::{Event, Json, Payload, time};
+use recount_event::{Event, EventId, ForeignId, Json, Payload, RunId, SessionId, TaskId, time};
 use recount_log::{Guard, Row, RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::ground::rows;
+use crate::{Error, UploadRow};
 
 /// Something that was kept, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArtifactRow {
-    pub id: String,
-    /// The event that made it; lists are in its order. Empty of what no run has used yet.
-    pub event_id: String,
-    pub run_id: String,
+    pub id: ForeignId,
+    /// The event that made it; lists are in its order.
+    pub event_id: EventId,
+    pub run_id: RunId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
+    pub task_id: Option<TaskId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
+    pub session_id: Option<SessionId>,
     pub kind: String,
     /// `proposed`, `applied` or `rejected` of a patch, else `created`.
     pub status: String,
@@ -41,7 +41,7 @@ pub struct ArtifactRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original_size_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tool_call_id: Option<String>,
+    pub tool_call_id: Option<ForeignId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,10 +60,69 @@ pub struct ArtifactRow {
     pub reverted_at: Option<String>,
 }
 
+/// What an id names: artifacts of runs, or what was sent in and no run has used yet.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FoundArtifact {
+    OfRun(Box<ArtifactRow>),
+    Upload(UploadRow),
+}
+
+impl FoundArtifact {
+    pub fn id(&self) -> &ForeignId {
+        match self {
+            FoundArtifact::OfRun(row) => &row.id,
+            FoundArtifact::Upload(upload) => &upload.id,
+        }
+    }
+
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            FoundArtifact::OfRun(row) => row.name.as_deref(),
+            FoundArtifact::Upload(upload) => upload.name.as_deref(),
+        }
+    }
+
+    /// The file that it is of, of a patch the one that it changes.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            FoundArtifact::OfRun(row) => row.path.as_deref(),
+            FoundArtifact::Upload(_) => None,
+        }
+    }
+
+    pub fn kind(&self) -> &str {
+        match self {
+            FoundArtifact::OfRun(row) => &row.kind,
+            FoundArtifact::Upload(upload) => &upload.kind,
+        }
+    }
+
+    pub fn mime(&self) -> Option<&str> {
+        match self {
+            FoundArtifact::OfRun(row) => row.mime.as_deref(),
+            FoundArtifact::Upload(upload) => Some(&upload.mime),
+        }
+    }
+
+    pub fn size_bytes(&self) -> Option<u64> {
+        match self {
+            FoundArtifact::OfRun(row) => row.size_bytes,
+            FoundArtifact::Upload(upload) => Some(upload.size_bytes),
+        }
+    }
+
+    pub fn hash(&self) -> Option<&str> {
+        match self {
+            FoundArtifact::OfRun(row) => row.hash.as_deref(),
+            FoundArtifact::Upload(upload) => Some(&upload.hash),
+        }
+    }
+}
+
 /// One thing that was told of an artifact later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ArtifactChange {
-    pub(crate) run_id: String,
+    pub(crate) run_id: RunId,
     pub(crate) at: String,
     pub(crate) field: String,
     pub(crate) value: Json,
@@ -75,7 +134,7 @@ pub(super) fn rows(event: &Event) -> Vec<RowPut> {
         Payload::ArtifactCreated(_) => made(event).map(|row| made_rows(&row)).unwrap_or_default(),
         Payload::ArtifactUpdated(updated) if is_told(&updated.field) => {
             let change = ArtifactChange {
-                run_id: event.run_id.to_string(),
+                run_id: event.run_id,
                 at: time::format_ms(event.occurred_ms),
                 field: updated.field.clone(),
                 value: updated.new_value.clone(),
@@ -96,11 +155,11 @@ fn made(event: &Event) -> Option<ArtifactRow> {
     let Payload::ArtifactCreated(created) = event.payload() else { return None };
     let is_patch = created.kind == PATCH;
     Some(ArtifactRow {
-        id: created.artifact_id.to_string(),
-        event_id: event.event_id.to_string(),
-        run_id: event.run_id.to_string(),
-        task_id: event.task_id.map(|task| task.to_string()),
-        session_id: event.session_id.map(|session| session.to_string()),
+        id: created.artifact_id.clone(),
+        event_id: event.event_id,
+        run_id: event.run_id,
+        task_id: event.task_id,
+        session_id: event.session_id,
         kind: created.kind.clone(),
         status: if is_patch { "proposed" } else { "created" }.into(),
         created_at: time::format_ms(event.occurred_ms),
@@ -111,7 +170,7 @@ fn made(event: &Event) -> Option<ArtifactRow> {
         hash: created.hash.clone(),
         truncated: created.truncated,
         original_size_bytes: created.original_size_bytes,
-        tool_call_id: created.tool_call_id.as_ref().map(ToString::to_string),
+        tool_call_id: created.tool_call_id.clone(),
         path: created.path.clone(),
         base_revision: created.base_revision.clone(),
         additions: created.additions,
@@ -132,7 +191,7 @@ fn made_rows(row: &ArtifactRow) -> Vec<RowPut> {
     let mut puts = vec![
         rows::put(rows::ARTIFACTS, key, Guard::Any, row),
         rows::put(rows::ARTIFACTS_LISTED, rows::tenant_key(event), Guard::Any, &indexed),
-        rows::put(rows::RUN_ARTIFACTS, format!("{}{event}", rows::within(&row.run_id)), Guard::Any, &indexed),
+        rows::put(rows::RUN_ARTIFACTS, format!("{}{event}", rows::within(row.run_id)), Guard::Any, &indexed),
     ];
     if let Some(task) = &row.task_id {
         puts.push(rows::put(
@@ -156,7 +215,7 @@ pub(crate) fn leaves(event: &Event) -> (Vec<RowPut>, Option<ArtifactRow>) {
 
 /// What the lists of artifacts hold: its id, and how many bytes of it are kept here.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Indexed(pub(crate) String, pub(crate) u64);
+pub(crate) struct Indexed(pub(crate) ForeignId, pub(crate) u64);
 
 /// The kind of what has more states than one.
 pub(crate) const PATCH: &str = "patch";
@@ -164,7 +223,7 @@ pub(crate) const PATCH: &str = "patch";
 /// Why an artifact is not there any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Gone {
-    pub(crate) run_id: String,
+    pub(crate) run_id: RunId,
     /// Whether only the beginning of its run went.
     pub(crate) pruned: bool,
 }

@@ -4,7 +4,7 @@
 //! both the writer, as events happen, and the rebuild, as they are read back.
 
 use recount_event::family::run::{Driver, Queued};
-use recount_event::{Event, Payload, RunId, SessionId, TaskId, time};
+use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, time};
 use recount_log::{Guard, RowPut};
 use recount_run::limits::BUDGET_WARNING_PCT;
 use recount_run::{PromptKind, State, Summary};
@@ -132,19 +132,19 @@ impl Fold {
             }
             let is_own = row.driver == Driver::Own.as_str();
             if is_own && self.written_run.is_none() && !row.has_ended() {
-                self.changes.push(rows::put(rows::OWN_OPEN, row.id.as_str(), Guard::Any, &()));
+                self.changes.push(rows::put(rows::OWN_OPEN, row.id.to_string(), Guard::Any, &()));
             }
             let ended_now = row.has_ended() && !self.written_run.as_ref().is_some_and(RunRow::has_ended);
             if ended_now && let Some(task) = self.task {
                 self.changes.push(rows::delete(rows::TASK_ACTIVE, task.to_string()));
             }
             if is_own && ended_now && self.written_run.is_some() {
-                self.changes.push(rows::delete(rows::OWN_OPEN, row.id.as_str()));
+                self.changes.push(rows::delete(rows::OWN_OPEN, row.id.to_string()));
                 if let Some(session) = self.session {
                     self.changes.push(rows::delete(rows::SESSION_ACTIVE, session.to_string()));
                 }
             }
-            self.changes.push(rows::put(rows::RUNS, rows::tenant_key(&row.id), Guard::Any, &row));
+            self.changes.push(rows::put(rows::RUNS, rows::tenant_key(row.id), Guard::Any, &row));
             self.written_run = Some(row);
         }
     }
@@ -175,18 +175,18 @@ pub(crate) fn next_deadline(state: &State) -> Option<u64> {
 }
 
 fn run_row(state: &State, summary: &Summary) -> RunRow {
-    let pending = |kind: Option<PromptKind>| -> Vec<String> {
+    let pending = |kind: Option<PromptKind>| -> Vec<ForeignId> {
         let wanted = summary.prompts.iter().filter(|prompt| kind.is_none_or(|kind| prompt.kind == kind));
-        wanted.map(|prompt| prompt.id.to_string()).collect()
+        wanted.map(|prompt| prompt.id.clone()).collect()
     };
     let ending = summary.ending.as_ref();
     let first_sequence = state.first_sequence();
     let queued = state.queued();
     let said = |part: fn(&Queued) -> &Option<String>| queued.and_then(|queued| part(queued).clone());
     RunRow {
-        id: state.run_id().to_string(),
-        task_id: state.task_id().map(|id| id.to_string()),
-        session_id: state.session_id().map(|id| id.to_string()),
+        id: state.run_id(),
+        task_id: state.task_id(),
+        session_id: state.session_id(),
         kind: summary.kind.as_str().into(),
         driver: summary.driver.as_str().into(),
         status: summary.status.as_str().into(),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use recount_event::family::approval::{Decision, DefaultDecision};
 use recount_event::family::clarification::Applied;
 use recount_event::family::{approval, clarification, handoff};
-use recount_event::{Event, EventId, Json, Payload, RunId, TaskId, time};
+use recount_event::{Event, EventId, ForeignId, Json, Payload, RunId, TaskId, time};
 use recount_log::{Guard, RowPut, RowRange};
 use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
@@ -20,12 +20,12 @@ use crate::ground::rows;
 /// A request for permission and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRow {
-    pub id: String,
+    pub id: ForeignId,
     /// The event that asked; lists are in its order.
-    pub event_id: String,
-    pub run_id: String,
-    pub task_id: Option<String>,
-    pub tool_call_id: String,
+    pub event_id: EventId,
+    pub run_id: RunId,
+    pub task_id: Option<TaskId>,
+    pub tool_call_id: ForeignId,
     pub kind: String,
     pub summary: String,
     pub status: String,
@@ -46,7 +46,7 @@ pub struct ApprovalRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview_size_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview_artifact_id: Option<String>,
+    pub preview_artifact_id: Option<ForeignId>,
     pub decision: Option<String>,
     pub decided_by: Option<String>,
     pub decided_at: Option<String>,
@@ -56,7 +56,7 @@ pub struct ApprovalRow {
     pub can_be_remembered: bool,
     /// The allowance that the decision made, and how far it reaches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowance_id: Option<String>,
+    pub allowance_id: Option<ForeignId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowance_scope: Option<String>,
 }
@@ -64,12 +64,12 @@ pub struct ApprovalRow {
 /// A question and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClarificationRow {
-    pub id: String,
+    pub id: ForeignId,
     /// The event that asked; lists are in its order.
-    pub event_id: String,
-    pub run_id: String,
-    pub task_id: Option<String>,
-    pub tool_call_id: Option<String>,
+    pub event_id: EventId,
+    pub run_id: RunId,
+    pub task_id: Option<TaskId>,
+    pub tool_call_id: Option<ForeignId>,
     pub question: String,
     pub context: Option<String>,
     pub accepted_response_kinds: Option<Vec<String>>,
@@ -91,14 +91,14 @@ pub struct ClarificationRow {
 /// A handoff and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HandoffRow {
-    pub id: String,
+    pub id: ForeignId,
     /// The event that asked; lists are in its order. What was packed for who takes over is told by it alone,
     /// because it may be large.
-    pub event_id: String,
+    pub event_id: EventId,
     pub sequence: u64,
-    pub run_id: String,
-    pub task_id: Option<String>,
-    pub tool_call_id: Option<String>,
+    pub run_id: RunId,
+    pub task_id: Option<TaskId>,
+    pub tool_call_id: Option<ForeignId>,
     pub reason: String,
     pub target_kind: String,
     pub target_uri: Option<String>,
@@ -125,11 +125,13 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D
 pub(crate) trait PromptRow: Serialize + DeserializeOwned {
     const KIND: PromptKind;
 
-    fn id(&self) -> &str;
+    fn id(&self) -> &ForeignId;
 
-    fn event_id(&self) -> &str;
+    fn event_id(&self) -> EventId;
 
     fn status(&self) -> &str;
+
+    fn set_expiry(&mut self, at: &str);
 }
 
 macro_rules! prompt_row {
@@ -137,16 +139,20 @@ macro_rules! prompt_row {
         impl PromptRow for $row {
             const KIND: PromptKind = PromptKind::$kind;
 
-            fn id(&self) -> &str {
+            fn id(&self) -> &ForeignId {
                 &self.id
             }
 
-            fn event_id(&self) -> &str {
-                &self.event_id
+            fn event_id(&self) -> EventId {
+                self.event_id
             }
 
             fn status(&self) -> &str {
                 &self.status
+            }
+
+            fn set_expiry(&mut self, at: &str) {
+                self.expires_at = Some(at.to_owned());
             }
         }
     };
@@ -170,10 +176,10 @@ pub(crate) fn asked_for(payload: &Payload) -> Option<(PromptKind, &str)> {
 
 /// The rows of a prompt, for when nothing is left to tell of it.
 pub(crate) fn prompt_rows(kind: PromptKind, id: &str, asked: EventId) -> [RowPut; 3] {
-    let (spaces, asked) = (rows::prompts(kind), asked.to_string());
-    let listed = rows::tenant_key(&asked);
+    let spaces = rows::prompts(kind);
+    let listed = rows::tenant_key(asked);
     [
-        rows::delete(spaces.each, rows::prompt_key(kind, id, &asked)),
+        rows::delete(spaces.each, rows::prompt_key(kind, id, asked)),
         rows::delete(spaces.listed, listed.clone()),
         rows::delete(spaces.pending, listed),
     ]
@@ -183,9 +189,9 @@ pub(crate) fn prompt_rows(kind: PromptKind, id: &str, asked: EventId) -> [RowPut
 pub(crate) struct Prompts {
     run: RunId,
     task: Option<TaskId>,
-    approvals: BTreeMap<String, ApprovalRow>,
-    clarifications: BTreeMap<String, ClarificationRow>,
-    handoffs: BTreeMap<String, HandoffRow>,
+    approvals: BTreeMap<ForeignId, ApprovalRow>,
+    clarifications: BTreeMap<ForeignId, ClarificationRow>,
+    handoffs: BTreeMap<ForeignId, HandoffRow>,
 }
 
 impl Prompts {
@@ -219,11 +225,20 @@ impl Prompts {
                     decided_by: Some(resolved.by.clone()),
                     decided_at: Some(at()),
                     comment: words(&resolved.comment),
-                    allowance_id: resolved.allowance_id.as_ref().map(ToString::to_string),
+                    allowance_id: resolved.allowance_id.clone(),
                     allowance_scope: resolved.allowance_id.as_ref().and(resolved.scope.clone()),
                     ..row
                 });
                 closed(settled, begins_late)
+            }
+            Payload::ApprovalExtended(more) => {
+                extended(self.approvals.get_mut(&*more.approval_id), &more.expires_at, begins_late)
+            }
+            Payload::ClarificationExtended(more) => {
+                extended(self.clarifications.get_mut(&*more.clarification_id), &more.expires_at, begins_late)
+            }
+            Payload::HandoffExtended(more) => {
+                extended(self.handoffs.get_mut(&*more.handoff_id), &more.expires_at, begins_late)
             }
             Payload::ApprovalTimedOut(missed) => {
                 let settled = self.approvals.remove(&*missed.approval_id).map(|row| ApprovalRow {
@@ -311,11 +326,11 @@ impl Prompts {
 
     fn approval(&self, event: &Event, asked: &approval::Requested, at: String) -> ApprovalRow {
         ApprovalRow {
-            id: asked.approval_id.to_string(),
-            event_id: event.event_id.to_string(),
-            run_id: self.run.to_string(),
-            task_id: self.task.map(|task| task.to_string()),
-            tool_call_id: asked.tool_call_id.to_string(),
+            id: asked.approval_id.clone(),
+            event_id: event.event_id,
+            run_id: self.run,
+            task_id: self.task,
+            tool_call_id: asked.tool_call_id.clone(),
             kind: asked.kind.clone(),
             summary: asked.summary.clone(),
             status: "pending".into(),
@@ -331,7 +346,7 @@ impl Prompts {
             preview: asked.preview.clone(),
             preview_kind: asked.preview_kind.clone(),
             preview_size_bytes: asked.preview_size_bytes,
-            preview_artifact_id: asked.preview_artifact_id.as_ref().map(ToString::to_string),
+            preview_artifact_id: asked.preview_artifact_id.clone(),
             decision: None,
             decided_by: None,
             decided_at: None,
@@ -344,11 +359,11 @@ impl Prompts {
 
     fn clarification(&self, event: &Event, asked: &clarification::Requested, at: String) -> ClarificationRow {
         ClarificationRow {
-            id: asked.clarification_id.to_string(),
-            event_id: event.event_id.to_string(),
-            run_id: self.run.to_string(),
-            task_id: self.task.map(|task| task.to_string()),
-            tool_call_id: asked.tool_call_id.as_ref().map(ToString::to_string),
+            id: asked.clarification_id.clone(),
+            event_id: event.event_id,
+            run_id: self.run,
+            task_id: self.task,
+            tool_call_id: asked.tool_call_id.clone(),
             question: asked.question.clone(),
             context: asked.context.clone(),
             accepted_response_kinds: asked.accepted_response_kinds.clone(),
@@ -365,12 +380,12 @@ impl Prompts {
 
     fn handoff(&self, event: &Event, asked: &handoff::Requested, at: String) -> HandoffRow {
         HandoffRow {
-            id: asked.handoff_id.to_string(),
-            event_id: event.event_id.to_string(),
+            id: asked.handoff_id.clone(),
+            event_id: event.event_id,
             sequence: event.sequence,
-            run_id: self.run.to_string(),
-            task_id: self.task.map(|task| task.to_string()),
-            tool_call_id: asked.tool_call_id.as_ref().map(ToString::to_string),
+            run_id: self.run,
+            task_id: self.task,
+            tool_call_id: asked.tool_call_id.clone(),
             reason: asked.reason.clone(),
             target_kind: asked.target_kind.as_str().into(),
             target_uri: asked.target_uri.clone(),
@@ -406,9 +421,20 @@ fn opened<T: PromptRow>(row: &T) -> Vec<RowPut> {
     let guard = if T::KIND == PromptKind::Approval { Guard::Absent } else { Guard::Any };
     vec![
         rows::put(spaces.each, rows::prompt_key(T::KIND, row.id(), row.event_id()), guard, row),
-        rows::put(spaces.listed, listed.clone(), Guard::Any, &row.id()),
-        rows::put(spaces.pending, listed, Guard::Any, &row.id()),
+        rows::put(spaces.listed, listed.clone(), Guard::Any, row.id()),
+        rows::put(spaces.pending, listed, Guard::Any, row.id()),
     ]
+}
+
+/// The deadline of a pending prompt has moved.
+fn extended<T: PromptRow>(row: Option<&mut T>, expires_at: &str, begins_late: bool) -> Vec<RowPut> {
+    let Some(row) = row else {
+        debug_assert!(begins_late, "the rules let only pending prompts be extended");
+        return Vec::new();
+    };
+    row.set_expiry(expires_at);
+    let spaces = rows::prompts(T::KIND);
+    vec![rows::put(spaces.each, rows::prompt_key(T::KIND, row.id(), row.event_id()), Guard::Any, &*row)]
 }
 
 /// Nobody needs to answer any more.

@@ -1,5 +1,6 @@
 //! The row of a run: what lists say of it. It is made by the fold and knows nothing of events.
 
+use recount_event::{ForeignId, RunId, SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Who drives a run of our own, as lists say it.
@@ -8,9 +9,9 @@ pub(crate) const OWN: &str = "own";
 /// A run as lists show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRow {
-    pub id: String,
-    pub task_id: Option<String>,
-    pub session_id: Option<String>,
+    pub id: RunId,
+    pub task_id: Option<TaskId>,
+    pub session_id: Option<SessionId>,
     pub kind: String,
     pub driver: String,
     pub status: String,
@@ -41,17 +42,18 @@ pub struct RunRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// As `run.queued` has it, which of an import may be anything.
     pub prior_run_id: Option<String>,
     /// Whether the warning of the task's budget was given, in this run or before.
     #[serde(default, skip_serializing_if = "is_false")]
     pub budget_warned: bool,
     /// Prompts that somebody must answer.
-    pub pending: Vec<String>,
-    pub pending_approvals: Vec<String>,
+    pub pending: Vec<ForeignId>,
+    pub pending_approvals: Vec<ForeignId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pending_clarifications: Vec<String>,
+    pub pending_clarifications: Vec<ForeignId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pending_handoffs: Vec<String>,
+    pub pending_handoffs: Vec<ForeignId>,
     /// The first event that is left; not 0 once the run was pruned.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_sequence: u64,

@@ -60,9 +60,7 @@ impl CatalogueHandle {
             Whose::Task(task) => (rows::TASK_ACTIVE, task.to_string()),
             Whose::Session(session) => (rows::SESSION_ACTIVE, session.to_string()),
         };
-        let text: Option<String> = self.row(space, &key).await?;
-        text.map(|text| text.parse().map_err(|why| Error::bug(format!("the active run of {key}: {why}"))))
-            .transpose()
+        self.row(space, &key).await
     }
 
     /// Runs that a filter takes, newest first.
@@ -72,11 +70,7 @@ impl CatalogueHandle {
         filter: &RunFilter,
         within: &Narrowing,
     ) -> Result<Listed<RunRow>, Error> {
-        let admits = |row: &RunRow| {
-            let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
-            let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
-            within.is_none() || within.admits(task, session)
-        };
+        let admits = |row: &RunRow| within.admits(row.task_id, row.session_id);
         let is_filtered = !filter.is_open() || !within.is_none();
         let wants = |row: &RunRow| admits(row) && filter.takes(row);
         self.list_where(rows::RUNS, &rows::tenant_key(""), query, is_filtered, wants).await.map(Listed::from)
@@ -169,6 +163,6 @@ pub(crate) async fn own_open(
     let page = store.rows(range).await?;
     let Some(last) = page.last() else { return Ok(None) };
     *after = Some(last.key.clone());
-    let unread = |key: &str| Error::bug(format!("the row of the open run {key} cannot be read"));
-    page.iter().map(|row| row.key.parse().map_err(|_| unread(&row.key))).collect::<Result<_, _>>().map(Some)
+    let runs = page.iter().map(|row| rows::run_in_key(rows::OWN_OPEN, &row.key, ""));
+    runs.collect::<Result<_, _>>().map(Some)
 }

@@ -12,7 +12,7 @@ use crate::{Error, ListQuery, Listed};
 /// A session as it was begun.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
-    pub id: String,
+    pub id: SessionId,
     pub title: Option<String>,
     pub created_at: String,
 }
@@ -44,10 +44,7 @@ pub(crate) async fn record_of(
         return Ok(None);
     }
     let summary = state.summary();
-    let row = SessionRow {
-        id: session.to_string(),
-        title: summary.title,
-        created_at: time::format_ms(summary.created_ms),
-    };
+    let row =
+        SessionRow { id: session, title: summary.title, created_at: time::format_ms(summary.created_ms) };
     Ok(Some(rows::put(rows::SESSIONS, key, Guard::Absent, &row)))
 }

@@ -62,6 +62,7 @@ impl<T> Default for ListedRows<T> {
     }
 }
 
+/// A list goes on without a row that cannot be read, whether its bytes are damaged or what they say, and names it.
 impl CatalogueHandle {
     pub(crate) async fn row<T: DeserializeOwned>(&self, space: &str, key: &str) -> Result<Option<T>, Error> {
         let Some(row) = self.ground().store().row(space, key).await? else { return Ok(None) };
@@ -131,8 +132,11 @@ impl CatalogueHandle {
                 looked_at += 1;
                 left -= 1;
                 let id = row.key.strip_prefix(prefix).unwrap_or(&row.key).to_owned();
-                let item: T = read_row(space, &row.key, &row.value)?;
                 listed.next = Some(id.clone());
+                let Ok(item) = read_row::<T>(space, &row.key, &row.value) else {
+                    listed.damaged.push(format!("{space}/{}", row.key));
+                    continue;
+                };
                 if wants(&item) {
                     listed.items.push(item);
                     listed.keys.push(id);

@@ -10,7 +10,7 @@ use crate::{Error, ListQuery, Listed, RunRow};
 /// A task as it was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRow {
-    pub id: String,
+    pub id: TaskId,
     pub title: Option<String>,
     pub created_at: String,
     /// What all its runs together may cost, in millionths of a US dollar.

@@ -1,6 +1,6 @@
 //! What is left of erased runs, and of deleted tasks and sessions. It erases nothing; see `admin::erase`.
 
-use recount_event::RunId;
+use recount_event::{RunId, SessionId, TaskId};
 use recount_log::{RowRange, Store};
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,10 @@ use crate::{Error, limits};
 /// What is left of an erased run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tombstone {
-    pub run_id: String,
-    pub task_id: Option<String>,
+    pub run_id: RunId,
+    pub task_id: Option<TaskId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
+    pub session_id: Option<SessionId>,
     /// How many events there were, and the chain over them.
     pub events: u64,
     pub head: String,
@@ -27,9 +27,9 @@ pub struct Tombstone {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Erased {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_id: Option<String>,
+    pub task_id: Option<TaskId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<String>,
+    pub session_id: Option<SessionId>,
     pub by: String,
     pub erased_at: String,
 }

@@ -4,14 +4,14 @@ use recount_event::ForeignId;
 use recount_event::family::artifact::Created;
 use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
-use crate::{ArtifactRow, Error};
 
 /// What was sent in and waits for a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UploadRow {
-    pub id: String,
+    pub id: ForeignId,
     pub kind: String,
     pub mime: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,36 +25,6 @@ pub struct UploadRow {
 }
 
 impl UploadRow {
-    /// As it is shown before a run has used it.
-    pub(crate) fn artifact(self) -> ArtifactRow {
-        ArtifactRow {
-            id: self.id,
-            event_id: String::new(),
-            run_id: String::new(),
-            task_id: None,
-            session_id: None,
-            kind: self.kind,
-            status: "created".into(),
-            created_at: self.created_at,
-            summary: None,
-            name: self.name,
-            mime: Some(self.mime),
-            size_bytes: Some(self.size_bytes),
-            hash: Some(self.hash),
-            truncated: None,
-            original_size_bytes: None,
-            tool_call_id: None,
-            path: None,
-            base_revision: None,
-            additions: None,
-            deletions: None,
-            hunks: None,
-            applied_at: None,
-            rejected_at: None,
-            reverted_at: None,
-        }
-    }
-
     /// What makes it an artifact of a run.
     pub(crate) fn created(&self, id: ForeignId) -> Created {
         let mut created = Created::new(id, self.kind.clone());

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_event::{RunId, SessionId, TaskId};
+use recount_event::{EventId, RunId, SessionId, TaskId};
 use recount_log::{Append, Guard, RowPut};
 use recount_run::PromptKind;
+
+use crate::ground::error::{Error, damaged_row};
 
 /// Whose things these are, until there are tenants.
 pub(crate) const TENANT: &str = "default";
@@ -282,7 +284,7 @@ pub(crate) fn prompts(kind: PromptKind) -> PromptSpaces {
 }
 
 /// The key of one prompt among those of its kind.
-pub(crate) fn prompt_key(kind: PromptKind, id: &str, asked: &str) -> String {
+pub(crate) fn prompt_key(kind: PromptKind, id: &str, asked: EventId) -> String {
     match kind {
         PromptKind::Approval => tenant_key(id),
         PromptKind::Clarification | PromptKind::Handoff => format!("{}{asked}", prompt_prefix(id)),
@@ -292,6 +294,12 @@ pub(crate) fn prompt_key(kind: PromptKind, id: &str, asked: &str) -> String {
 /// What the keys of questions, or of handoffs, with one id begin with.
 pub(crate) fn prompt_prefix(id: &str) -> String {
     format!("{TENANT}/{id}/")
+}
+
+/// The run that the key of a row names after a prefix.
+pub(crate) fn run_in_key(space: &str, key: &str, prefix: &str) -> Result<RunId, Error> {
+    let run = key.strip_prefix(prefix).unwrap_or(key);
+    run.parse().map_err(|why| damaged_row(space, key, why))
 }
 
 pub(crate) fn tenant_key(id: impl std::fmt::Display) -> String {

@@ -1,9 +1,7 @@
 //! What is kept apart from the log: patches, outputs, pictures. Bytes are blobs, named by what they hold; that
 //! there is such a thing, and what became of it, is told by events and folded into rows.
 //!
-//! [`ReadHandle::keep`] keeps bytes and answers the event that says so; who asked reports it, and with that the thing
-//! is there. [`ReadHandle::upload`] keeps what comes before there is a run, and [`ReadHandle::attach`] makes it a run's.
-//! Here stands how things are read; what keeps the bytes stands in `artifact/`.
+//! Here stands how they are read. Look at [`ReadHandle::artifacts_called`].
 //!
 //! It must never know what a patch means, nor HTTP.
 
@@ -16,7 +14,7 @@ use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
 use crate::ground::rows;
 use crate::read::handle::ReadHandle;
-use crate::{ArtifactRow, Error, ListQuery, Listed, Narrowing, RunRow, limits};
+use crate::{ArtifactRow, Error, FoundArtifact, ListQuery, Listed, Narrowing, RunRow, limits};
 
 /// Which artifacts are wanted; where a part is missing it does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,8 +27,8 @@ pub struct ArtifactFilter {
 
 impl ArtifactFilter {
     fn takes(&self, row: &ArtifactRow) -> bool {
-        self.run.is_none_or(|run| row.run_id == run.to_string())
-            && self.task.is_none_or(|task| row.task_id == Some(task.to_string()))
+        self.run.is_none_or(|run| row.run_id == run)
+            && self.task.is_none_or(|task| row.task_id == Some(task))
             && self.kind.as_ref().is_none_or(|kind| row.kind == *kind)
             && self.status.as_ref().is_none_or(|status| row.status == *status)
     }
@@ -39,8 +37,8 @@ impl ArtifactFilter {
 impl ReadHandle {
     /// All that is called so, the first that was made first: an id that a producer chose names one thing of its run
     /// only, and what was sent in before there was a run is a thing of each run that uses it. What no run has used
-    /// yet is a row without a run.
-    pub async fn artifacts_called(&self, id: &ForeignId) -> Result<Vec<ArtifactRow>, Error> {
+    /// yet is found as that.
+    pub async fn artifacts_called(&self, id: &ForeignId) -> Result<Vec<FoundArtifact>, Error> {
         let range = RowRange {
             space: rows::ARTIFACTS.into(),
             prefix: rows::within(id).into(),
@@ -51,12 +49,12 @@ impl ReadHandle {
         let mut found = Vec::new();
         for row in self.ground().store().rows(range).await? {
             let row = read_row(rows::ARTIFACTS, &row.key, &row.value)?;
-            found.push(self.as_it_stands(row).await?);
+            found.push(FoundArtifact::OfRun(Box::new(self.as_it_stands(row).await?)));
         }
         if found.is_empty()
             && let Some(upload) = self.catalogue().uploaded(id).await?
         {
-            found.push(upload.artifact());
+            found.push(FoundArtifact::Upload(upload));
         }
         Ok(found)
     }
@@ -77,28 +75,29 @@ impl ReadHandle {
     /// The run that an artifact went with, if it did.
     pub async fn run_of_gone_artifact(&self, id: &ForeignId) -> Result<Option<RunId>, Error> {
         let gone = self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await?;
-        Ok(gone.and_then(|gone| gone.run_id.parse().ok()))
+        Ok(gone.map(|gone| gone.run_id))
     }
 
     /// The bytes of an artifact, checked against its hash.
-    pub async fn artifact_bytes(&self, row: &ArtifactRow) -> Result<bytes::Bytes, Error> {
+    pub async fn artifact_bytes(&self, found: &FoundArtifact) -> Result<bytes::Bytes, Error> {
+        let (id, hash) = (found.id(), found.hash());
         let missing = |why: &str| {
-            let message = format!("the bytes of artifact {} are not here: {why}", row.id);
+            let message = format!("the bytes of artifact {id} are not here: {why}");
             Error::rejected(Code::ArtifactBytesMissing, message)
         };
-        let Some(hash) = &row.hash else {
+        let Some(hash) = hash else {
             return Err(missing("its event names no hash; whoever reported it has them"));
         };
         let Some(name) = blob_of(hash) else {
             return Err(missing("its hash is not one of this server's; whoever reported it has them"));
         };
         let lost = |why: String| {
-            let message = format!("the bytes of artifact {} were kept here and are lost: {why}", row.id);
+            let message = format!("the bytes of artifact {id} were kept here and are lost: {why}");
             Error::rejected(Code::ArtifactBytesLost, message)
         };
         match self.ground().store().blob(name).await {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) if was_kept(self.ground().store(), row, name).await? => {
+            Ok(None) if self.was_kept_here(found, name).await? => {
                 Err(lost(format!("blob {name} is missing")))
             }
             Ok(None) => Err(missing("its run was imported, or its producer kept them elsewhere")),
@@ -106,6 +105,13 @@ impl ReadHandle {
                 Err(lost(format!("blob {name} was changed on the disk")))
             }
             Err(fault) => Err(fault.into()),
+        }
+    }
+
+    async fn was_kept_here(&self, found: &FoundArtifact, blob: &str) -> Result<bool, Error> {
+        match found {
+            FoundArtifact::OfRun(row) => was_kept(self.ground().store(), row, blob).await,
+            FoundArtifact::Upload(_) => Ok(true),
         }
     }
 
@@ -121,11 +127,7 @@ impl ReadHandle {
             (None, Some(task)) => (rows::TASK_ARTIFACTS, rows::within(task)),
             (None, None) => (rows::ARTIFACTS_LISTED, rows::tenant_key("")),
         };
-        let admits = |row: &ArtifactRow| {
-            let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
-            let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
-            within.is_none() || within.admits(task, session)
-        };
+        let admits = |row: &ArtifactRow| within.admits(row.task_id, row.session_id);
         let (items, damaged) = (Vec::new(), Vec::new());
         let mut listed = Listed { items, next: query.after.clone(), has_more: true, damaged };
         let mut looked_at = 0;
@@ -181,14 +183,14 @@ impl ReadHandle {
 
     /// Whether a run may tell of what another one made: one of our own, of the same task.
     async fn may_change(&self, row: &ArtifactRow, change: &ArtifactChange) -> Result<bool, Error> {
-        let run: Option<RunRow> = self.catalogue().row(rows::RUNS, &rows::tenant_key(&change.run_id)).await?;
+        let run: Option<RunRow> = self.catalogue().row(rows::RUNS, &rows::tenant_key(change.run_id)).await?;
         Ok(run.is_some_and(|run| run.driver == "own" && run.task_id == row.task_id))
     }
 }
 
 /// Whether the bytes of an artifact were kept here: by its run, for it, or of another artifact with the same bytes.
 pub(super) async fn was_kept(store: &dyn Store, row: &ArtifactRow, hash: &str) -> Result<bool, Error> {
-    if row.run_id.is_empty() || keeps_bytes(store, &row.run_id).await? {
+    if keeps_bytes(store, row.run_id).await? {
         return Ok(true);
     }
     for space in [rows::UPLOAD_BLOBS, rows::BLOBS_KEPT] {
@@ -205,7 +207,7 @@ pub(super) async fn was_kept(store: &dyn Store, row: &ArtifactRow, hash: &str) -
         let key = format!("{}{event}", rows::within(&id));
         let Some(other) = store.row(rows::ARTIFACTS, &key).await? else { continue };
         let other: ArtifactRow = read_row(rows::ARTIFACTS, &other.key, &other.value)?;
-        if keeps_bytes(store, &other.run_id).await? {
+        if keeps_bytes(store, other.run_id).await? {
             return Ok(true);
         }
     }
@@ -213,8 +215,8 @@ pub(super) async fn was_kept(store: &dyn Store, row: &ArtifactRow, hash: &str) -
 }
 
 /// Whether a run keeps the bytes of its artifacts here: those of our own do, unless they were imported.
-async fn keeps_bytes(store: &dyn Store, run: &str) -> Result<bool, Error> {
-    if store.row(rows::IMPORTED, run).await?.is_some() {
+async fn keeps_bytes(store: &dyn Store, run: RunId) -> Result<bool, Error> {
+    if store.row(rows::IMPORTED, &run.to_string()).await?.is_some() {
         return Ok(false);
     }
     let Some(row) = store.row(rows::RUNS, &rows::tenant_key(run)).await? else { return Ok(false) };

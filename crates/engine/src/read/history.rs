@@ -37,9 +37,8 @@ impl ReadHandle {
             let Some(last) = page.last() else { return Ok(history) };
             after = Some(last.key.clone());
             for row in &page {
-                let run = row.key.strip_prefix(&prefix).and_then(|run| run.parse().ok());
-                let unread = || Error::bug(format!("the row of the run {} cannot be read", row.key));
-                self.tell(session, run.ok_or_else(unread)?, &mut history, &mut read).await?;
+                let run = rows::run_in_key(rows::SESSION_RUNS, &row.key, &prefix)?;
+                self.tell(session, run, &mut history, &mut read).await?;
             }
         }
     }

@@ -57,9 +57,7 @@ impl ReadHandle {
                 page.has_more = false;
                 break;
             };
-            let run = row.key.strip_prefix(&prefix).and_then(|run| run.parse().ok());
-            let run =
-                run.ok_or_else(|| Error::bug(format!("the row of the run {} cannot be read", row.key)))?;
+            let run = rows::run_in_key(rows::SESSION_RUNS, &row.key, &prefix)?;
             page.next = Some((run, 0));
             looked_at += 1;
             self.messages_of(run, 0, limit, &mut looked_at, &mut page).await?;

@@ -2,11 +2,13 @@
 //!
 //! Reads the catalogue alone; who answers submits a command to the run that asked.
 
-use recount_event::{ForeignId, Json, Payload, RunId};
+use recount_event::{ForeignId, Json, Payload};
 use recount_log::{ReadBound, RowRange};
+use recount_run::PromptKind;
 
 use crate::catalogue::prompt_rows::PromptRow;
 use crate::catalogue::table::read_row;
+use crate::ground::error::damaged_row;
 use crate::ground::{journal, rows};
 use crate::read::handle::ReadHandle;
 use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, ListQuery, Listed, limits};
@@ -44,9 +46,7 @@ impl ReadHandle {
 
     /// What was packed for who takes over, as the event tells it that asked.
     pub async fn packed_for(&self, handoff: &HandoffRow) -> Result<Option<Json>, Error> {
-        let unread = || Error::bug(format!("the row of the handoff {:?} cannot be read", handoff.id));
-        let run: RunId = handoff.run_id.parse().map_err(|_| unread())?;
-        let stream = journal::stream_of(run);
+        let stream = journal::stream_of(handoff.run_id);
         let bound = ReadBound { count: 1, bytes: 1 };
         let found = self.ground().store().read(&stream, handoff.sequence, bound).await?;
         // It may have been pruned since the row was read: then what follows comes, or nothing.
@@ -55,7 +55,11 @@ impl ReadHandle {
         };
         match journal::decode(&record.bytes, &stream, record.sequence)?.payload() {
             Payload::HandoffRequested(asked) => Ok(asked.packaged_context.clone()),
-            _ => Err(unread()),
+            _ => {
+                let key = rows::prompt_key(PromptKind::Handoff, &handoff.id, handoff.event_id);
+                let why = format!("event {} of {} asks for no handoff", handoff.sequence, handoff.run_id);
+                Err(damaged_row(rows::HANDOFFS, &key, why))
+            }
         }
     }
 
@@ -91,13 +95,19 @@ impl ReadHandle {
         while listed.items.len() < query.limit && looked_at < limits::LIST_SCAN_MAX && listed.has_more {
             let limit = query.limit - listed.items.len();
             let ids = ListQuery { after: listed.next.take(), limit, status: None };
-            let ids =
-                self.catalogue().list(space, &rows::tenant_key(""), &ids, |_: &String| String::new()).await?;
+            let ids = self
+                .catalogue()
+                .list(space, &rows::tenant_key(""), &ids, |_: &ForeignId| String::new())
+                .await?;
             looked_at += ids.items.len();
             (listed.next, listed.has_more) = (ids.next, ids.has_more);
             listed.name_damaged(ids.damaged);
             for (id, asked) in ids.items.iter().zip(&ids.keys) {
                 // One that was settled since the list was read has another status by now.
+                let Ok(asked) = asked.parse() else {
+                    listed.name_damaged(vec![format!("{space}/{}", rows::tenant_key(asked))]);
+                    continue;
+                };
                 let key = rows::prompt_key(T::KIND, id, asked);
                 let row = self.catalogue().listed_row::<T>(spaces.each, &key, &mut listed.damaged).await?;
                 let wanted = |row: &T| query.status.as_ref().is_none_or(|status| *status == row.status());

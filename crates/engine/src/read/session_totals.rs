@@ -52,8 +52,7 @@ impl ReadHandle {
         if run.prior_run_id.is_none() {
             return Ok([0; 3]);
         }
-        let Ok(id) = run.id.parse() else { return Ok([0; 3]) };
-        let Some(queued) = self.queued(id).await? else { return Ok([0; 3]) };
+        let Some(queued) = self.queued(run.id).await? else { return Ok([0; 3]) };
         let prior = [queued.prior_input_tokens, queued.prior_output_tokens, queued.prior_cost_micros_usd];
         Ok(prior.map(Option::unwrap_or_default))
     }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use recount_event::family::run::Driver;
-use recount_event::{Code, RunId, SessionId, TaskId};
+use recount_event::{Code, RunId};
 
 use crate::work::handle::WorkHandle;
 use crate::{ApplyTo, Error, Narrowing, NewRun, RunRow, WorkspaceChanges, WorkspaceOf};
@@ -102,12 +102,12 @@ impl WorkHandle {
         if !row.has_ended() {
             return Ok(Some(Active::Named(run, None)));
         }
-        let mut active = match task_of(row) {
+        let mut active = match row.task_id {
             Some(task) => self.catalogue().active_run(task).await?,
             None => None,
         };
         if active.is_none()
-            && let Some(session) = session_of(row)
+            && let Some(session) = row.session_id
         {
             active = self.catalogue().active_run(session).await?;
         }
@@ -129,10 +129,7 @@ impl WorkHandle {
                 continue;
             }
             if lies(&row, within) {
-                let active = row.id.parse::<RunId>();
-                let active =
-                    active.map_err(|why| Error::bug(format!("the id of the run {:?}: {why}", row.id)))?;
-                return Ok(Some(Active::Named(active, Some(path.clone()))));
+                return Ok(Some(Active::Named(row.id, Some(path.clone()))));
             }
             hidden = Some(Active::Hidden);
         }
@@ -153,16 +150,8 @@ impl WorkHandle {
     }
 }
 
-fn task_of(row: &RunRow) -> Option<TaskId> {
-    row.task_id.as_ref().and_then(|id| id.parse().ok())
-}
-
-fn session_of(row: &RunRow) -> Option<SessionId> {
-    row.session_id.as_ref().and_then(|id| id.parse().ok())
-}
-
 fn lies(row: &RunRow, within: &Narrowing) -> bool {
-    within.admits(task_of(row), session_of(row))
+    within.admits(row.task_id, row.session_id)
 }
 
 fn nobody() -> Error {

@@ -67,8 +67,8 @@ impl WriteRoom {
             // Two requests for the same call were answered in one append: the later one stands for both.
             let put = pending.remove(at);
             if let Some(value) = &put.value {
-                let other: String = read_row(rows::ALLOWANCES_HELD, &put.key, value)?;
-                let (named, of_run) = (rows::tenant_key(&other), run_key(&row.run_id, &other));
+                let other: ForeignId = read_row(rows::ALLOWANCES_HELD, &put.key, value)?;
+                let (named, of_run) = (rows::tenant_key(&other), run_key(row.run_id, &other));
                 pending.retain(|put| *put.key != *named && *put.key != *of_run);
             }
             guard = put.guard;
@@ -79,7 +79,7 @@ impl WriteRoom {
             }
         }
         pending.push(rows::put(rows::ALLOWANCES_HELD, row.held.as_str(), guard, &row.id));
-        let key = run_key(&row.run_id, &row.id);
+        let key = run_key(row.run_id, &row.id);
         pending.push(rows::put(rows::RUN_ALLOWANCES, key, Guard::Any, &row.id));
         pending.push(rows::put(rows::ALLOWANCES, rows::tenant_key(&row.id), Guard::Any, &row));
         Ok(())
@@ -94,13 +94,13 @@ fn row_of(
     held: String,
 ) -> AllowanceRow {
     AllowanceRow {
-        id: id.to_string(),
+        id: id.clone(),
         scope,
-        run_id: state.run_id().to_string(),
-        task_id: state.task_id().map(|task| task.to_string()),
-        session_id: state.session_id().map(|session| session.to_string()),
+        run_id: state.run_id(),
+        task_id: state.task_id(),
+        session_id: state.session_id(),
         workspace: None,
-        approval_id: asked.approval_id.to_string(),
+        approval_id: asked.approval_id.clone(),
         kind: asked.kind.clone(),
         summary: asked.summary.clone(),
         preview: asked.preview.clone(),
@@ -154,7 +154,7 @@ impl Writer {
             }
             let mut append = Append::default();
             for index in page {
-                let id: String = read_row(rows::RUN_ALLOWANCES, &index.key, &index.value)?;
+                let id: ForeignId = read_row(rows::RUN_ALLOWANCES, &index.key, &index.value)?;
                 match named(store, &id).await? {
                     Some(row) => append.rows.extend(gone(&row, found_at(store, &row).await?)),
                     None => append.rows.push(rows::delete(rows::RUN_ALLOWANCES, index.key)),

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
+use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::{Error, limits};
 
@@ -112,10 +113,9 @@ impl Deadlines {
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.key.clone());
             for row in &page {
-                match (row.key.parse(), serde_json::from_slice(&row.value)) {
-                    (Ok(run), Ok(at_ms)) => self.set(run, Some(at_ms), world),
-                    _ => return Err(Error::bug(format!("the deadline row {} cannot be read", row.key))),
-                }
+                let run = rows::run_in_key(rows::DEADLINES, &row.key, "")?;
+                let at_ms = read_row(rows::DEADLINES, &row.key, &row.value)?;
+                self.set(run, Some(at_ms), world);
             }
         }
     }

@@ -55,8 +55,7 @@ impl WriteHandle {
             output_tokens: row.output_tokens,
             is_warned: row.budget_warned,
         };
-        let task = row.task_id.as_deref().and_then(|task| task.parse().ok());
-        let session = row.session_id.as_deref().and_then(|session| session.parse().ok());
+        let (task, session) = (row.task_id, row.session_id);
         Ok(Past { run, task, session, queued, events, spent })
     }
 }

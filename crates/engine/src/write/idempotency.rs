@@ -8,12 +8,13 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use recount_event::{RunId, SessionId, TaskId};
 use recount_log::{Guard, RowPut};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::prompt_rows::PromptRow;
 use crate::ground::rows;
-use crate::{ApprovalRow, ClarificationRow, HandoffRow, RunRow, limits};
+use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, RunRow, limits};
 
 /// One request that is to be done once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Once {
 
 impl Once {
     /// The rows that remember it.
-    pub(crate) fn rows(&self, now_ms: u64, made: Option<String>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
+    pub(crate) fn rows(&self, now_ms: u64, made: Option<Made>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
         let life = u64::try_from(limits::ONCE_LIFE.as_millis()).unwrap_or(u64::MAX);
         let until_ms = now_ms.saturating_add(life);
         let row = OnceRow { body: self.body.clone(), until_ms, made, answer };
@@ -61,7 +62,7 @@ pub struct KeyedReply<T> {
 impl<T> KeyedReply<T> {
     /// The rows for the append that does it, and the answer they hold. `made` names what was done for a repeat that
     /// finds no answer.
-    pub(crate) fn rows(self, now_ms: u64, made: String, outcome: &T) -> (Vec<RowPut>, Option<KeptAnswer>) {
+    pub(crate) fn rows(self, now_ms: u64, made: Made, outcome: &T) -> (Vec<RowPut>, Option<KeptAnswer>) {
         let answer = (self.word)(outcome);
         (self.once.rows(now_ms, Some(made), answer.clone()), answer)
     }
@@ -99,7 +100,7 @@ impl CommandOutcome {
         let space = rows::prompts(T::KIND).each;
         let written =
             self.rows.iter().filter(|put| &*put.space == space).filter_map(|put| put.value.as_ref());
-        written.filter_map(|value| serde_json::from_slice(value).ok()).find(|row: &T| row.id() == id)
+        written.filter_map(|value| serde_json::from_slice(value).ok()).find(|row: &T| **row.id() == *id)
     }
 }
 
@@ -107,11 +108,87 @@ impl CommandOutcome {
 pub(super) struct OnceRow {
     pub(super) body: String,
     pub(super) until_ms: u64,
-    /// The id of what it made, or the place of what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) made: Option<String>,
+    pub(super) made: Option<Made>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) answer: Option<KeptAnswer>,
+}
+
+/// What a request made, or where it did what it did. Stored as its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Made {
+    Run(RunId),
+    Task(TaskId),
+    Session(SessionId),
+    /// `RUN/SEQUENCE`: the run was changed there.
+    At(RunId, u64),
+    /// `RUNS/EVENTS`: how much was pruned so far.
+    Pruned {
+        runs: u64,
+        events: u64,
+    },
+}
+
+impl Made {
+    pub fn run(&self) -> Result<RunId, Error> {
+        match self {
+            Made::Run(run) => Ok(*run),
+            other => Err(other.is_no("run")),
+        }
+    }
+
+    pub fn task(&self) -> Result<TaskId, Error> {
+        match self {
+            Made::Task(task) => Ok(*task),
+            other => Err(other.is_no("task")),
+        }
+    }
+
+    pub fn session(&self) -> Result<SessionId, Error> {
+        match self {
+            Made::Session(session) => Ok(*session),
+            other => Err(other.is_no("session")),
+        }
+    }
+
+    /// A key counts for one address, so it never remembers what another address makes.
+    fn is_no(&self, wanted: &str) -> Error {
+        Error::bug(format!("a request that makes a {wanted} is remembered to have made {self:?}"))
+    }
+}
+
+impl From<Made> for String {
+    fn from(made: Made) -> String {
+        match made {
+            Made::Run(run) => run.to_string(),
+            Made::Task(task) => task.to_string(),
+            Made::Session(session) => session.to_string(),
+            Made::At(run, sequence) => format!("{run}/{sequence}"),
+            Made::Pruned { runs, events } => format!("{runs}/{events}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Made {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Made, String> {
+        let made = match text.split_once('/') {
+            Some((run, sequence)) if run.starts_with(RunId::PREFIX) => {
+                run.parse().ok().zip(sequence.parse().ok()).map(|(run, sequence)| Made::At(run, sequence))
+            }
+            Some((runs, events)) => {
+                let numbers = runs.parse().ok().zip(events.parse().ok());
+                numbers.map(|(runs, events)| Made::Pruned { runs, events })
+            }
+            None => (text.parse().map(Made::Run))
+                .or_else(|_| text.parse().map(Made::Task))
+                .or_else(|_| text.parse().map(Made::Session))
+                .ok(),
+        };
+        made.ok_or_else(|| format!("{text:?} is nothing that a request makes"))
+    }
 }
 
 /// How such a request stands.
@@ -119,7 +196,7 @@ pub enum Standing {
     /// It was not made before: nobody else can make it while this is held.
     New(UnderWay),
     /// It made this, and whoever asked was not answered.
-    Made(UnderWay, String),
+    Made(UnderWay, Made),
     /// It was answered.
     Answered(KeptAnswer),
     /// The key was used for something else.

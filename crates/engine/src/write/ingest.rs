@@ -6,6 +6,8 @@ use recount_event::{Code, Draft, ForeignId, RunId};
 use recount_log::{Guard, RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::table::read_row;
+use crate::ground::error::damaged_row;
 use crate::ground::rows;
 use crate::{Error, limits};
 
@@ -105,8 +107,7 @@ impl Producers {
                 let Some(row) = row else {
                     return Err(Error::bug(format!("the row {key} is gone although later ones exist")));
                 };
-                serde_json::from_slice(&row.value)
-                    .map_err(|why| Error::bug(format!("the row {key} cannot be read: {why}")))?
+                read_row(rows::PRODUCERS, &key, &row.value)?
             }
         };
         if !said.is(&landing.digest) {
@@ -156,7 +157,7 @@ async fn newest_stored(
     let numbers = row.key.strip_prefix(prefix.as_str()).and_then(|rest| rest.split_once('/'));
     match numbers.map(|(epoch, seq)| (epoch.parse(), seq.parse())) {
         Some((Ok(epoch), Ok(seq))) => Ok(Some((epoch, seq))),
-        _ => Err(Error::bug(format!("the row {} has a key that cannot be read", row.key))),
+        _ => Err(damaged_row(rows::PRODUCERS, &row.key, "its key names no batch")),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::write::handle::WriteHandle;
 use crate::write::idempotency::OnceRow;
-use crate::{Error, KeptAnswer, Once, Standing, limits};
+use crate::{Error, KeptAnswer, Made, Once, Standing, limits};
 
 impl WriteHandle {
     /// Takes up a request, or says why not. Forgets some of those that are too old, whatever face they came through.
@@ -32,8 +32,8 @@ impl WriteHandle {
     }
 
     /// The rows that remember what a request makes, for the append that makes it.
-    pub(crate) fn made_once(&self, once: &Once, made: &str) -> Vec<RowPut> {
-        self.once_rows(once, Some(made.to_owned()), None)
+    pub(crate) fn made_once(&self, once: &Once, made: Made) -> Vec<RowPut> {
+        self.once_rows(once, Some(made), None)
     }
 
     /// Remembers what was answered.
@@ -55,7 +55,7 @@ impl WriteHandle {
         Ok(())
     }
 
-    fn once_rows(&self, once: &Once, made: Option<String>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
+    fn once_rows(&self, once: &Once, made: Option<Made>, answer: Option<KeptAnswer>) -> Vec<RowPut> {
         once.rows(self.ground().world.clock.now_ms(), made, answer)
     }
 

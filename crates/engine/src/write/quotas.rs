@@ -17,26 +17,26 @@ pub(crate) struct Quotas(tokio::sync::Mutex<HashMap<String, (u64, usize)>>);
 impl Quotas {
     /// Takes its share of what the task of a run may keep, or refuses.
     pub(crate) async fn take(&self, store: &dyn Store, run: &RunRow, bytes: u64) -> Result<(), Error> {
-        let owner = run.task_id.as_ref().unwrap_or(&run.id);
+        let owner = run.task_id.map_or_else(|| run.id.to_string(), |task| task.to_string());
         let space = if run.task_id.is_some() { rows::TASK_ARTIFACTS } else { rows::RUN_ARTIFACTS };
         let mut kept = self.0.lock().await;
-        if kept.len() >= limits::QUOTAS_REMEMBERED_MAX && !kept.contains_key(owner) {
+        if kept.len() >= limits::QUOTAS_REMEMBERED_MAX && !kept.contains_key(&owner) {
             kept.clear();
         }
-        let (sum, count) = match kept.get(owner) {
+        let (sum, count) = match kept.get(&owner) {
             Some(known) => *known,
-            None => kept_by(store, space, owner).await?,
+            None => kept_by(store, space, &owner).await?,
         };
         let (most, count_most) = (limits::TASK_ARTIFACT_BYTES_MAX, limits::TASK_ARTIFACTS_MAX);
         if sum.saturating_add(bytes) > most || count >= count_most {
-            kept.insert(owner.clone(), (sum, count));
             let message = format!(
                 "{owner} keeps {sum} bytes in {count} artifacts and would keep {bytes} more; it may keep {most} \
                  (TASK_ARTIFACT_BYTES_MAX) in {count_most} (TASK_ARTIFACTS_MAX)"
             );
+            kept.insert(owner, (sum, count));
             return Err(Error::rejected(Code::LimitReached, message));
         }
-        kept.insert(owner.clone(), (sum + bytes, count + 1));
+        kept.insert(owner, (sum + bytes, count + 1));
         Ok(())
     }
 

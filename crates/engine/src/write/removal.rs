@@ -140,9 +140,9 @@ impl Writer {
             from = going.keep_from;
         }
         let tombstone = Tombstone {
-            run_id: self.run.to_string(),
-            task_id: loaded.state.task_id().map(|task| task.to_string()),
-            session_id: loaded.state.session_id().map(|session| session.to_string()),
+            run_id: self.run,
+            task_id: loaded.state.task_id(),
+            session_id: loaded.state.session_id(),
             events: tail.next_sequence,
             head: tail.head.to_string(),
             erased_at: recount_event::time::format_ms(self.room.ground.world.clock.now_ms()),

@@ -9,7 +9,6 @@ use recount_redact::Redactor;
 
 use crate::catalogue::setups::option_key;
 use crate::catalogue::table::read_row;
-use crate::ground::error::damaged_row;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
@@ -60,10 +59,10 @@ impl WriteRoom {
             return Ok(self.redaction.clone());
         };
         let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
-        let Some(session) = row.session_id.as_deref() else { return Ok(self.redaction.clone()) };
-        // Without the session its secrets are unknown, and what they would mask must not be stored.
-        let session = session.parse().map_err(|why| damaged_row(rows::RUNS, &rows::tenant_key(run), why))?;
-        self.redaction_in(session).await
+        match row.session_id {
+            Some(session) => self.redaction_in(session).await,
+            None => Ok(self.redaction.clone()),
+        }
     }
 }
 

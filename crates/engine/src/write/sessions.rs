@@ -8,7 +8,7 @@ use recount_log::{Append, AppendError, Guard};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
-use crate::{Error, Once, SessionRow, limits};
+use crate::{Error, Made, Once, SessionRow, limits};
 
 impl WriteHandle {
     pub async fn create_session(&self, title: Option<String>) -> Result<SessionRow, Error> {
@@ -24,9 +24,9 @@ impl WriteHandle {
         let stamp = self.ground().stamp();
         let session = SessionId::new(self.ground().mint(stamp));
         let title = title.map(|title| self.redactor().text(&title).into_owned());
-        let row = SessionRow { id: session.to_string(), title, created_at: time::format_ms(stamp.now_ms) };
+        let row = SessionRow { id: session, title, created_at: time::format_ms(stamp.now_ms) };
         let mut rows = vec![rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row)];
-        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
+        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Session(session))));
         self.ground().store().append(Append { rows, ..Append::default() }).await?;
         Ok(row)
     }

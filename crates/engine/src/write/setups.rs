@@ -14,7 +14,7 @@ use crate::catalogue::setups::option_key;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
-use crate::{Error, Once, Overrides, SessionRow, Setup, SetupRow, limits};
+use crate::{Error, Made, Once, Overrides, SessionRow, Setup, SetupRow, limits};
 
 /// A session to be.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ impl WriteHandle {
         let now = time::format_ms(stamp.now_ms);
         let redaction = self.room.redaction.knowing(new.secrets.values());
         let title = new.title.map(|title| redaction.redactor.text(&title).into_owned());
-        let row = SessionRow { id: session.to_string(), title, created_at: now.clone() };
+        let row = SessionRow { id: session, title, created_at: now.clone() };
         let seed = seed_rows(&redaction, session, &new.seed)?;
         let setup = SetupRow {
             setup: new.setup,
@@ -61,7 +61,7 @@ impl WriteHandle {
         fits("what is chosen for a session", puts.iter().map(bytes_of).max(), limits::SETUP_BYTES_MAX)?;
         puts.extend(seed);
         puts.extend(self.sealed_options(session, &new.secrets)?);
-        puts.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
+        puts.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Session(session))));
         self.ground().store().append(Append { rows: puts, ..Append::default() }).await?;
         if !new.secrets.is_empty() {
             self.room.session_redactions.keep(session, rows::FIRST_VERSION, redaction);

@@ -16,7 +16,7 @@ use crate::write::handle::WriteHandle;
 use crate::write::redaction::Redaction;
 use crate::write::redaction::texts::Texts;
 use crate::write::run_start::{RunStart, RunStartGuard};
-use crate::{Error, NewRun, Once, Receipt, limits};
+use crate::{Error, Made, NewRun, Once, Receipt, limits};
 
 /// What became of it.
 pub(crate) enum Begun {
@@ -99,7 +99,7 @@ impl WriteHandle {
             texts.event(event, !redaction.redactor.is_off(), &redaction.redactor);
         }
         rows.extend(fold.rows(&state));
-        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, &run.to_string())));
+        rows.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Run(run))));
         if let Some(task) = new.task {
             rows.push(rows::put(rows::TASK_ACTIVE, task.to_string(), Guard::Absent, &run.to_string()));
             rows.push(rows::must_be_absent(rows::TASKS_ERASED, task.to_string()));

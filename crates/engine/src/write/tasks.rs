@@ -11,7 +11,7 @@ use recount_log::{Append, AppendError, Guard, RowPut};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
-use crate::{Budget, Error, NewRun, Once, TaskRow, limits};
+use crate::{Budget, Error, Made, NewRun, Once, TaskRow, limits};
 
 /// A task to be.
 #[derive(Debug, Clone, Default)]
@@ -49,14 +49,14 @@ impl WriteHandle {
         let stamp = self.ground().stamp();
         let task = TaskId::new(self.ground().mint(stamp));
         let row = TaskRow {
-            id: task.to_string(),
+            id: task,
             title: new.title.map(|title| self.redactor().text(&title).into_owned()),
             created_at: time::format_ms(stamp.now_ms),
             budget_micros_usd: new.budget_micros_usd,
             budget_tokens: new.budget_tokens,
         };
         let mut made = vec![rows::put(rows::TASKS, rows::tenant_key(task), Guard::Absent, &row)];
-        made.extend(once.into_iter().flat_map(|once| self.made_once(once, &row.id)));
+        made.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Task(task))));
         match first_run {
             Some(mut queued) => {
                 if queued.driver == Driver::Own {
@@ -133,10 +133,8 @@ impl WriteHandle {
         queued.budget_warned = spent.warned.then_some(true);
         if let Some(latest) = latest {
             // The last run is known by its id, so the next one must have a later one.
-            if let Ok(run) = latest.id.parse::<RunId>() {
-                self.ground().mint_after(run.ulid());
-            }
-            queued.prior_run_id.get_or_insert(latest.id);
+            self.ground().mint_after(latest.id.ulid());
+            queued.prior_run_id.get_or_insert(latest.id.to_string());
         }
         Ok(Some(rows::put(rows::TASKS, key, Guard::Version(found.version), &row)))
     }

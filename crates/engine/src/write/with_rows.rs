@@ -13,7 +13,7 @@ use crate::write::commit::{Commit, CommitFailure};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::run_start::{RunStart, RunStartGuard};
 use crate::write::run_writer::Writer;
-use crate::{CommandOutcome, Error, KeptAnswer, KeyedReply, Once, Receipt};
+use crate::{CommandOutcome, Error, KeptAnswer, KeyedReply, Made, Once, Receipt};
 
 /// See the file's head.
 #[derive(Default)]
@@ -77,14 +77,14 @@ impl Writer {
         };
         let goes_on = events.iter().find(|event| matches!(event.payload(), Payload::RunContinued(_)));
         if let (Some(once), Some(goes_on)) = (once, goes_on) {
-            let made = format!("{}/{}", self.run, goes_on.sequence);
+            let made = Made::At(self.run, goes_on.sequence);
             rows.extend(once.rows(self.room.ground.world.clock.now_ms(), Some(made), None));
         }
         rows.extend(loaded.fold.rows(&loaded.state));
         rows.append(&mut loaded.allowances);
         let mut replied = None;
         if let (Some(reply), Some(last), Some(run)) = (reply, events.last(), loaded.fold.run()) {
-            let made = format!("{}/{}", self.run, last.sequence);
+            let made = Made::At(self.run, last.sequence);
             let outcome = CommandOutcome::of(run.clone(), &rows);
             let (kept, answer) = reply.rows(self.room.ground.world.clock.now_ms(), made, &outcome);
             rows.extend(kept);

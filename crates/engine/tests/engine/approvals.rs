@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use recount_engine::ListQuery;
 use recount_event::{Code, ForeignId};
+use recount_run::{Command, PromptKind};
 
 use crate::scene::{ASK, START_MS, Scene, code};
 use crate::store::Fate;
@@ -90,6 +91,36 @@ async fn a_deadline_outlives_the_engine() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(row(&scene).await.status, "timed_out");
     assert_eq!(scene.types(run).await[3..], ["approval.timed_out"]);
+    scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_was_moved_holds_for_timer_and_list_and_outlives_the_engine() {
+    let mut scene = Scene::new().await;
+    let run = asked(&scene).await;
+    let before = row(&scene).await.expires_at;
+    let id = ForeignId::parse("a1").unwrap();
+    let extend = |seconds| Command::ExtendPrompt {
+        kind: PromptKind::Approval,
+        id: id.clone(),
+        seconds,
+        by: "ann".into(),
+    };
+    scene.engine.write().submit(run, extend(30)).await.unwrap();
+    let extended = row(&scene).await;
+    assert_eq!(extended.status, "pending");
+    let ms = |at: Option<String>| recount_event::time::parse_ms(&at.unwrap()).unwrap();
+    assert_eq!(ms(extended.expires_at.clone()), ms(before) + 30_000);
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    assert_eq!(row(&scene).await.status, "pending", "the first deadline is over");
+    scene.reopen().await;
+    assert_eq!(row(&scene).await.expires_at, extended.expires_at);
+    tokio::time::sleep(Duration::from_millis(14_900)).await;
+    assert_eq!(row(&scene).await.status, "pending");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(row(&scene).await.status, "timed_out");
+    assert_eq!(scene.types(run).await[3..], ["approval.extended", "approval.timed_out"]);
+    assert_eq!(code(scene.engine.write().submit(run, extend(30)).await), Code::ApprovalNotPending);
     scene.check().await;
 }
 

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use recount_engine::{
-    ArtifactFilter, ArtifactRow, Keep, KeptArtifact, ListQuery, Narrowing, NewRun, Target, Upload,
+    ArtifactFilter, ArtifactRow, FoundArtifact, Keep, KeptArtifact, ListQuery, Narrowing, NewRun, Target,
+    Upload,
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, TaskId};
@@ -29,7 +30,7 @@ pub(crate) async fn say(scene: &Scene, run: RunId, drafts: Vec<Draft>) {
 }
 
 async fn task(scene: &Scene) -> TaskId {
-    scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap()
+    scene.engine.write().create_task(None, None).await.unwrap().0.id
 }
 
 fn thing(kind: &str, bytes: &[u8]) -> Keep {
@@ -61,7 +62,14 @@ async fn kept(scene: &Scene, run: RunId, thing: Keep) -> KeptArtifact {
 }
 
 async fn row(scene: &Scene, id: &ForeignId) -> ArtifactRow {
-    scene.engine.read().artifacts_called(id).await.unwrap().remove(0)
+    match scene.engine.read().artifacts_called(id).await.unwrap().remove(0) {
+        FoundArtifact::OfRun(row) => *row,
+        FoundArtifact::Upload(upload) => panic!("{id} waits to be used: {upload:?}"),
+    }
+}
+
+fn of_run(row: &ArtifactRow) -> FoundArtifact {
+    FoundArtifact::OfRun(Box::new(row.clone()))
 }
 
 async fn listed(scene: &Scene, filter: ArtifactFilter, limit: usize) -> Vec<String> {
@@ -69,7 +77,7 @@ async fn listed(scene: &Scene, filter: ArtifactFilter, limit: usize) -> Vec<Stri
     loop {
         let query = ListQuery { after, limit, status: None };
         let page = scene.engine.read().list_artifacts(&query, &filter, &Narrowing::default()).await.unwrap();
-        ids.extend(page.items.into_iter().map(|row| row.id));
+        ids.extend(page.items.into_iter().map(|row| row.id.to_string()));
         after = page.next;
         if !page.has_more {
             return ids;
@@ -117,8 +125,8 @@ async fn what_is_kept_is_listed_read_and_folded_again() {
         (found.kind.as_str(), found.status.as_str(), found.size_bytes),
         ("command_output", "created", Some(3))
     );
-    assert_eq!(found.task_id, Some(task.to_string()));
-    assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), "one");
+    assert_eq!(found.task_id, Some(task));
+    assert_eq!(scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap(), "one");
     let found = row(&scene, &second.id).await;
     assert_eq!((found.path.as_deref(), found.base_revision.as_deref()), (Some("a.rs"), Some("absent")));
     assert_eq!((found.additions, found.deletions, found.hunks), (Some(1), Some(0), Some(1)));
@@ -178,7 +186,7 @@ async fn what_is_too_large_is_cut_and_what_is_too_much_is_refused() {
     let found = row(&scene, &cut.id).await;
     assert_eq!((found.truncated, found.original_size_bytes), (Some(true), Some(large.len() as u64)));
     assert_eq!(found.size_bytes, Some(whole.len() as u64));
-    assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), whole);
+    assert_eq!(scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap(), whole);
     for _ in 1..10 {
         kept(&scene, run, thing("command_output", &whole)).await;
     }
@@ -222,7 +230,7 @@ async fn artifacts_go_with_their_run_and_bytes_with_the_last_that_needs_them() {
     }
     assert_eq!(blobs(&scene).await, 1, "what another run needs stays");
     let found = row(&scene, &theirs.id).await;
-    assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), "shared");
+    assert_eq!(scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap(), "shared");
     // Pruned with the beginning of its run.
     scene.cancel(other).await.unwrap();
     scene.engine.admin().prune(other, None, "test").await.unwrap();
@@ -246,7 +254,7 @@ async fn bytes_that_a_process_kept_and_never_named_are_found_by_the_next() {
     let query = ListQuery { limit: 5, ..ListQuery::default() };
     let named =
         scene.engine.read().list_artifacts(&query, &ArtifactFilter::default(), &Narrowing::default()).await;
-    assert_eq!(scene.engine.read().artifact_bytes(&named.unwrap().items[0]).await.unwrap(), "named");
+    assert_eq!(scene.engine.read().artifact_bytes(&of_run(&named.unwrap().items[0])).await.unwrap(), "named");
 }
 
 fn upload(mime: &str, bytes: &[u8]) -> Upload {
@@ -266,9 +274,10 @@ async fn what_was_sent_in_becomes_a_thing_of_the_run_that_uses_it_and_else_is_fo
         scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap(),
         scene.engine.write().upload(upload("image/png", b"\x89PNG\0two")).await.unwrap(),
     );
-    let (used, unused) = (id(&used.id), id(&unused.id));
-    let before = row(&scene, &used).await;
-    assert_eq!((before.run_id.as_str(), before.name.as_deref()), ("", Some("a.png")));
+    let (used, unused) = (used.id, unused.id);
+    let before = scene.engine.read().artifacts_called(&used).await.unwrap().remove(0);
+    let FoundArtifact::Upload(before) = before else { panic!("no run has used it: {before:?}") };
+    assert_eq!((before.id, before.name.as_deref()), (used.clone(), Some("a.png")));
     let (first, second) = (own(&scene, None).await, own(&scene, None).await);
     // Until it is written down that it is the run's it is attached anew; from then on others refer to it.
     for (run, how, keeps) in [
@@ -288,18 +297,11 @@ async fn what_was_sent_in_becomes_a_thing_of_the_run_that_uses_it_and_else_is_fo
         }
     }
     scene.check().await;
-    let runs: Vec<String> = scene
-        .engine
-        .read()
-        .artifacts_called(&used)
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|row| row.run_id)
-        .collect();
-    assert_eq!(runs, [first.to_string()]);
+    let called = scene.engine.read().artifacts_called(&used).await.unwrap();
+    let [FoundArtifact::OfRun(made)] = called.as_slice() else { panic!("{called:?}") };
+    assert_eq!(made.run_id, first);
     assert_eq!(
-        scene.engine.read().artifact_bytes(&row(&scene, &used).await).await.unwrap(),
+        scene.engine.read().artifact_bytes(&of_run(&row(&scene, &used).await)).await.unwrap(),
         &b"\x89PNG\0one"[..]
     );
     tokio::time::sleep(recount_engine::limits::UPLOAD_LIFE + recount_engine::limits::UPLOAD_SWEEP * 2).await;
@@ -325,7 +327,10 @@ async fn what_a_producer_says_it_has_is_known_and_its_bytes_are_not() {
     scene.check().await;
     for name in ["mine", "other"] {
         let found = row(&scene, &id(name)).await;
-        assert_eq!(code(scene.engine.read().artifact_bytes(&found).await), Code::ArtifactBytesMissing);
+        assert_eq!(
+            code(scene.engine.read().artifact_bytes(&of_run(&found)).await),
+            Code::ArtifactBytesMissing
+        );
     }
 }
 
@@ -357,10 +362,10 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
     for waits in [true, false] {
         for (name, hash, bytes) in [("first", &sent.hash, before), ("second", &late, after)] {
             let found = row(&scene, &id(name)).await;
-            assert_eq!(scene.engine.read().artifact_bytes(&found).await.unwrap(), bytes, "{name}");
+            assert_eq!(scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap(), bytes, "{name}");
             let blob = hash.strip_prefix("blake3:").unwrap();
             scene.disk.memory.remove_blob(blob).await.unwrap();
-            let lost = code(scene.engine.read().artifact_bytes(&found).await);
+            let lost = code(scene.engine.read().artifact_bytes(&of_run(&found)).await);
             assert_eq!(lost, Code::ArtifactBytesLost, "{name}, sent in and waiting: {waits}");
             let missing = scene.engine.admin().missing_blobs().await.unwrap();
             let is_named = |blob: &recount_engine::MissingBlob| {
@@ -371,7 +376,10 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
         }
         assert_eq!(scene.engine.admin().missing_blobs().await.unwrap(), []);
         let found = row(&scene, &id("third")).await;
-        assert_eq!(code(scene.engine.read().artifact_bytes(&found).await), Code::ArtifactBytesMissing);
+        assert_eq!(
+            code(scene.engine.read().artifact_bytes(&of_run(&found)).await),
+            Code::ArtifactBytesMissing
+        );
         forgotten().await;
     }
     scene.check().await;
@@ -418,10 +426,10 @@ async fn secrets_are_masked_in_what_is_kept() {
     let found = kept(&scene, run, patch(text.as_bytes())).await;
     assert!(found.masked && !found.truncated);
     let found = row(&scene, &found.id).await;
-    let bytes = scene.engine.read().artifact_bytes(&found).await.unwrap();
+    let bytes = scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap();
     assert_eq!(bytes.len(), text.len());
     assert!(!String::from_utf8(bytes.to_vec()).unwrap().contains(secret));
     let sent = scene.engine.write().upload(upload("text/plain", text.as_bytes())).await.unwrap();
-    let bytes = scene.engine.read().artifact_bytes(&row(&scene, &id(&sent.id)).await).await.unwrap();
+    let bytes = scene.engine.read().artifact_bytes(&FoundArtifact::Upload(sent)).await.unwrap();
     assert!(!String::from_utf8(bytes.to_vec()).unwrap().contains(secret));
 }

@@ -10,7 +10,7 @@ use crate::scene::{Scene, code, drafts};
 
 async fn task(scene: &Scene, micros_usd: Option<u64>) -> TaskId {
     let new = NewTask { title: None, budget_micros_usd: micros_usd, budget_tokens: None };
-    scene.engine.write().create_task_once(new, None, None).await.unwrap().0.id.parse().unwrap()
+    scene.engine.write().create_task_once(new, None, None).await.unwrap().0.id
 }
 
 async fn queue(scene: &Scene, task: TaskId) -> Result<RunId, recount_engine::Error> {

@@ -442,7 +442,7 @@ async fn a_run_is_worked_at_whose_beginning_nobody_was_told_of() {
             .await
             .unwrap()
             .items;
-        let run = listed[0].id.parse().unwrap();
+        let run = listed[0].id;
         house.becomes(run, &["run.queued", "run.started", "run.finished"]).await;
         house.scene.check().await;
     }

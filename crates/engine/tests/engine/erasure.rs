@@ -10,9 +10,8 @@ use crate::store::Fate;
 /// A task with a run that has ended, one that goes on, and one of another task beside it.
 async fn scene() -> (Scene, TaskId, RunId, RunId, RunId) {
     let scene = Scene::new().await;
-    let task: TaskId =
-        scene.engine.write().create_task(Some("t".into()), None).await.unwrap().0.id.parse().unwrap();
-    let other: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task: TaskId = scene.engine.write().create_task(Some("t".into()), None).await.unwrap().0.id;
+    let other: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id;
     let ended = scene.queue_for(Some(task)).await.unwrap();
     scene.report(ended, 0, &[("run.started", "{}"), ASK]).await.unwrap();
     scene.cancel(ended).await.unwrap();
@@ -74,7 +73,7 @@ async fn nothing_is_left(scene: &Scene, task: TaskId, ended: RunId, active: RunI
     assert_eq!(rows_naming(scene, &names).await, [""; 0]);
     let query = ListQuery { limit: 10, ..ListQuery::default() };
     let runs = scene.engine.catalogue().list_runs(&query).await.unwrap().items;
-    assert_eq!(runs.iter().map(|row| row.id.clone()).collect::<Vec<_>>(), [neighbour.to_string()]);
+    assert_eq!(runs.iter().map(|row| row.id.to_string()).collect::<Vec<_>>(), [neighbour.to_string()]);
     for run in [ended, active] {
         assert_eq!(code(scene.engine.read().read_run(run, None, 5).await), Code::RunErased);
         assert_eq!(code(scene.engine.read().follow_run(run, None).await.map(|_| ())), Code::RunErased);
@@ -84,7 +83,7 @@ async fn nothing_is_left(scene: &Scene, task: TaskId, ended: RunId, active: RunI
         assert_eq!(code(scene.engine.admin().prune(run, None, "x").await), Code::RunErased);
         assert_eq!(code(scene.engine.admin().pin(run, "x").await), Code::RunErased);
         let tombstone = scene.engine.catalogue().tombstone(run).await.unwrap().unwrap();
-        assert_eq!(tombstone.task_id, Some(task.to_string()));
+        assert_eq!(tombstone.task_id, Some(task));
         assert_eq!((tombstone.events, tombstone.by.as_str()), (if run == ended { 5 } else { 3 }, "ann"));
     }
     assert_eq!(scene.engine.catalogue().task(task).await.unwrap(), None);
@@ -144,7 +143,7 @@ async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
 #[tokio::test(start_paused = true)]
 async fn a_laggard_of_an_erased_run_is_told() {
     let scene = Scene::padded(1 << 20).await;
-    let task: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task: TaskId = scene.engine.write().create_task(None, None).await.unwrap().0.id;
     let run = scene.queue_for(Some(task)).await.unwrap();
     scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
     for seq in 1..40 {

@@ -170,7 +170,7 @@ async fn an_ending_that_is_told_late_is_given_before_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_erased_is_said_to_be() {
     let scene = Scene::new().await;
-    let session = scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap();
+    let session = scene.engine.write().create_session(None).await.unwrap().id;
     let run = scene.queue_in(session).await.unwrap();
     let mut events = follow(&scene, run, None).await;
     assert_eq!(read(&mut events).await, (vec![0], false));

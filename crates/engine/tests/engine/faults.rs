@@ -112,7 +112,7 @@ async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
                 continue;
             }
             let scene = Scene::new().await;
-            let task = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
+            let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
             let run = scene.queue_for(Some(task)).await.unwrap();
             scene.report(run, 0, &[("run.started", "{}")]).await.unwrap();
             if path == "prune" {

@@ -87,7 +87,7 @@ async fn check_same(here: &Scene, import: &Import, imported: &Imported) {
 async fn runs_come_in_with_their_bytes_and_their_rows() {
     let there = Scene::new().await;
     let (task, _) = there.engine.write().create_task(Some("tidy".into()), None).await.unwrap();
-    let task = task.id.parse().unwrap();
+    let task = task.id;
     let of_task = there.queue_for(Some(task)).await.unwrap();
     let open = there.start().await;
     let ask = ASK.1.replace("\"a1\"", "\"a2\"");
@@ -338,7 +338,7 @@ async fn a_task_is_made_of_what_its_run_says_and_stays_busy_with_its_own() {
     queued.title = Some("tidy up".into());
     let (task, first) =
         there.engine.write().create_task(Some("the task's own".into()), Some(queued)).await.unwrap();
-    let (task, first): (recount_event::TaskId, _) = (task.id.parse().unwrap(), first.unwrap());
+    let (task, first): (recount_event::TaskId, _) = (task.id, first.unwrap());
     let first_open = export(&there, first).await;
     there.cancel(first).await.unwrap();
     let second = there.queue_for(Some(task)).await.unwrap();
@@ -438,7 +438,7 @@ async fn two_at_the_same_moment_bring_one() {
     };
     let first = first.unwrap();
     there.cancel(first).await.unwrap();
-    let second = there.queue_for(Some(task.id.parse().unwrap())).await.unwrap();
+    let second = there.queue_for(Some(task.id)).await.unwrap();
     let (one, two) = (export(&there, first).await, export(&there, second).await);
     for (other, both_new) in [(one.clone(), false), (two, true)] {
         let here = Scene::new().await;

@@ -5,6 +5,7 @@
 mod approvals;
 mod artifacts;
 mod budgets;
+mod damaged_ids;
 mod delivery;
 mod dispatch;
 mod erasure;

@@ -50,7 +50,7 @@ async fn as_version_1(scene: &Scene) {
 #[tokio::test(start_paused = true)]
 async fn an_older_store_is_sound_and_gets_its_new_lists_when_it_is_opened() {
     let mut scene = Scene::new().await;
-    let session = scene.engine.write().create_session(Some("talk".into())).await.unwrap().id.parse().unwrap();
+    let session = scene.engine.write().create_session(Some("talk".into())).await.unwrap().id;
     let run = scene.queue_in(session).await.unwrap();
     scene.report(run, 0, &[("run.started", "{}"), ASK, QUESTION, HANDOFF]).await.unwrap();
     let folded = scene.engine.admin().fold_again().await.unwrap();
@@ -66,7 +66,7 @@ async fn an_older_store_is_sound_and_gets_its_new_lists_when_it_is_opened() {
     assert_eq!(handoffs(&scene, Some("pending")).await, ["h1"]);
     // A session that nobody had begun is known by what its runs say.
     let row = scene.engine.catalogue().session(session).await.unwrap().unwrap();
-    assert_eq!((row.title, row.id), (None, session.to_string()));
+    assert_eq!((row.title, row.id), (None, session));
     assert_eq!(scene.engine.catalogue().count_session_runs(session).await.unwrap(), 1);
     // It is not made again at the next start.
     assert_eq!(rows(&*scene.disk.memory, "record.folds").await[0].version, 1);
@@ -117,7 +117,7 @@ async fn two_questions_of_one_name_are_both_listed_and_answered_one_after_the_ot
     assert_eq!(questions(&here, Some("pending")).await, ["q1", "q1"]);
     for run in &runs {
         let row = here.engine.read().clarification(&id).await.unwrap().unwrap();
-        assert_eq!((row.run_id, row.status.as_str()), (run.to_string(), "pending"));
+        assert_eq!((row.run_id, row.status.as_str()), (*run, "pending"));
         let response = Json::parse("1").unwrap();
         let command = Command::AnswerClarification {
             clarification_id: id.clone(),
@@ -130,5 +130,5 @@ async fn two_questions_of_one_name_are_both_listed_and_answered_one_after_the_ot
         here.check().await;
     }
     assert_eq!(questions(&here, Some("answered")).await, ["q1", "q1"]);
-    assert_eq!(here.engine.read().clarification(&id).await.unwrap().unwrap().run_id, runs[1].to_string());
+    assert_eq!(here.engine.read().clarification(&id).await.unwrap().unwrap().run_id, runs[1]);
 }

@@ -360,7 +360,7 @@ async fn a_row_whose_session_cannot_be_read_does_not_switch_masking_off() {
     let (option, value) = ("key".to_owned(), "correct-horse-battery-staple-41".to_owned());
     let setup = Setup { agent: "clerk".into(), secrets: [option.clone()].into(), ..Setup::default() };
     let new = NewSetup { setup, secrets: [(option, value.clone())].into(), ..NewSetup::default() };
-    let session: SessionId = scene.engine.write().create_setup(new, None).await.unwrap().id.parse().unwrap();
+    let session: SessionId = scene.engine.write().create_setup(new, None).await.unwrap().id;
     let run = scene.queue_in(session).await.unwrap();
     let note = json!({"text": value}).to_string();
     scene.report(run, 0, &[("run.started", "{}"), ("user.message", &note)]).await.unwrap();

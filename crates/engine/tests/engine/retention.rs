@@ -109,7 +109,7 @@ async fn running_pinned_and_session_runs_stay_whole() {
     assert_eq!(scene.engine.admin().pin(pinned, "bob").await.unwrap(), pin, "who pinned first pinned it");
     assert_eq!(code(scene.engine.admin().prune(pinned, None, "x").await), Code::RunPinned);
     let queued = Queued::new(RunKind::External);
-    let session = Some(scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap());
+    let session = Some(scene.engine.write().create_session(None).await.unwrap().id);
     let (talk, _) = scene
         .engine
         .write()

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use recount_engine::{Answering, NewRun, NewSetup, Once, Overrides, Saying, Setup, Superseded, ToolRef};
+use recount_engine::{
+    Answering, Made, NewRun, NewSetup, Once, Overrides, Saying, Setup, Superseded, ToolRef,
+};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, Json, RunId, SessionId};
 use recount_log::FaultKind;
@@ -17,7 +19,7 @@ pub(crate) async fn begin(scene: &Scene) -> SessionId {
     let secrets = BTreeMap::from([("key".to_owned(), "first".to_owned())]);
     let setup = Setup { secrets: ["key".to_owned()].into(), ..setup };
     let new = NewSetup { setup, secrets, ..NewSetup::default() };
-    scene.engine.write().create_setup(new, None).await.unwrap().id.parse().unwrap()
+    scene.engine.write().create_setup(new, None).await.unwrap().id
 }
 
 pub(crate) fn message(words: &str) -> NewRun {
@@ -118,7 +120,7 @@ async fn a_message_begins_a_run_and_what_changes_with_it_lasts() {
     let recount_engine::Standing::Made(_, made) = scene.engine.write().take_up(&once).await.unwrap() else {
         panic!("it was made")
     };
-    assert_eq!(made, run.to_string());
+    assert_eq!(made, Made::Run(run));
     let events = scene.events(run).await;
     assert_eq!(events[0].session_id, Some(session));
     let busy = scene.engine.write().say(saying(&scene, session, "again").await, None).await;
@@ -279,8 +281,8 @@ async fn an_answer_that_fails_leaves_the_setup_as_it_was() {
         // What was answered is remembered in the same moment, or not at all.
         let standing = scene.engine.write().take_up(&once).await.unwrap();
         let made = if let recount_engine::Standing::Made(_, made) = standing { Some(made) } else { None };
-        let sequence = scene.types(run).await.len() - 1;
-        assert_eq!(made, happens.then(|| format!("{run}/{sequence}")));
+        let sequence = scene.types(run).await.len() as u64 - 1;
+        assert_eq!(made, happens.then(|| Made::At(run, sequence)));
         let goes_on = scene.types(run).await.last().unwrap() == "run.continued";
         let changed = spoken(&scene, session).await == (Some("Dutch".into()), "second".into());
         assert_eq!((goes_on, changed), (happens, happens));

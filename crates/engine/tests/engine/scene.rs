@@ -186,7 +186,7 @@ impl Scene {
         assert_eq!(self.disk.catalogue().await, self.engine.admin().fold_again().await.unwrap());
         let query = recount_engine::ListQuery { limit: 1000, ..Default::default() };
         for row in self.engine.catalogue().list_runs(&query).await.unwrap().items {
-            let events = self.events(row.id.parse().unwrap()).await;
+            let events = self.events(row.id).await;
             assert_eq!(events[0].sequence, row.first_sequence, "{}", row.id);
             let mut auditor = Auditor::beginning_at(row.first_sequence);
             events.iter().for_each(|event| auditor.read(event).unwrap());

@@ -83,7 +83,7 @@ async fn another_key_reads_nothing_and_what_was_moved_is_not_taken_for_another()
 #[tokio::test(start_paused = true)]
 async fn originals_go_with_their_task() {
     let scene = Scene::new().await;
-    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap();
+    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
     let run = own(&scene, Some(task)).await;
     scene.engine.write().seal(run, &ForeignId::parse("a").unwrap(), b"one").await.unwrap();
     scene.engine.admin().delete_task(task, "operator").await.unwrap();

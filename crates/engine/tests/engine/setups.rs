@@ -29,7 +29,7 @@ async fn seeded(scene: &Scene, seed: Vec<Json>) -> Result<SessionId, recount_eng
     let setup = Setup { agent: "clerk".into(), secrets: ["key".to_owned()].into(), ..Setup::default() };
     let secrets = BTreeMap::from([("key".to_owned(), "very secret".to_owned())]);
     let new = NewSetup { title: Some("a talk".into()), setup, secrets, seed };
-    Ok(scene.engine.write().create_setup(new, None).await?.id.parse().unwrap())
+    Ok(scene.engine.write().create_setup(new, None).await?.id)
 }
 
 /// All that is kept of sessions beside the log.
@@ -53,7 +53,7 @@ async fn what_was_said_before_comes_back_as_it_came_but_for_secrets() {
     let seed = vec![said("hello"), said(&format!("my key is {SECRET}, keep it")), said("é and ✓")];
     let new = NewSetup { title: Some(format!("about {SECRET}")), seed: seed.clone(), ..NewSetup::default() };
     let row = scene.engine.write().create_setup(new, None).await.unwrap();
-    let session: SessionId = row.id.parse().unwrap();
+    let session: SessionId = row.id;
     scene.reopen().await;
     let back = scene.engine.catalogue().seed(session).await.unwrap();
     let stars = masked();
@@ -203,7 +203,7 @@ async fn a_fork_has_the_same_setup_and_its_own_secrets() {
     let new = NewFork { title: Some("another way".into()), seed: vec![said("before"), said(SECRET)] };
     let fork = scene.engine.write().fork(session, new, None).await.unwrap();
     assert_eq!(fork.title.as_deref(), Some("another way"));
-    let fork: SessionId = fork.id.parse().unwrap();
+    let fork: SessionId = fork.id;
     assert_ne!(fork, session);
     let setup_of = async |session| scene.engine.catalogue().setup(session).await.unwrap().unwrap().setup;
     assert_eq!(setup_of(fork).await, setup_of(session).await);
@@ -214,7 +214,7 @@ async fn a_fork_has_the_same_setup_and_its_own_secrets() {
         scene.engine.write().secret_option(fork, "key").await.unwrap().as_deref(),
         Some("very secret")
     );
-    let plain = scene.engine.write().create_session(None).await.unwrap().id.parse().unwrap();
+    let plain = scene.engine.write().create_session(None).await.unwrap().id;
     assert_eq!(code(scene.engine.write().fork(plain, NewFork::default(), None).await), Code::SessionNotFound);
 }
 
@@ -265,7 +265,7 @@ async fn a_session_stands_as_its_latest_run_does_and_counts_what_each_has_used()
     let third = waiting(&scene, session).await;
     let all = standing().await;
     assert_eq!((all.runs, all.input_tokens, all.output_tokens, all.cost_micros_usd), (3, 20, 6, 14));
-    assert_eq!((all.status(), all.latest.unwrap().id), ("waiting", third.to_string()));
+    assert_eq!((all.status(), all.latest.unwrap().id), ("waiting", third));
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use crate::store::Fate;
 async fn task(scene: &Scene) -> recount_event::TaskId {
     let (row, run) = scene.engine.write().create_task(Some("a task".into()), None).await.unwrap();
     assert_eq!(run, None);
-    row.id.parse().unwrap()
+    row.id
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,11 +54,8 @@ async fn a_task_and_its_first_run_come_together_or_not_at_all() {
     assert!(scene.engine.catalogue().list_runs(&query).await.unwrap().items.is_empty());
     let (row, run) = scene.engine.write().create_task(None, queued()).await.unwrap();
     let run = run.unwrap();
-    assert_eq!(
-        scene.engine.catalogue().active_run(row.id.parse::<recount_event::TaskId>().unwrap()).await.unwrap(),
-        Some(run)
-    );
-    assert_eq!(scene.events(run).await[0].task_id.unwrap().to_string(), row.id);
+    assert_eq!(scene.engine.catalogue().active_run(row.id).await.unwrap(), Some(run));
+    assert_eq!(scene.events(run).await[0].task_id, Some(row.id));
     assert_eq!(scene.engine.catalogue().run(run).await.unwrap().unwrap().task_id, Some(row.id));
     scene.check().await;
 }

@@ -1,4 +1,4 @@
-//! `approval.*`: permission asked for and given, refused or missed.
+//! `approval.*`: permission requested, granted, denied or timed out.
 
 use crate::ForeignId;
 use crate::family::tool::RiskLevel;
@@ -71,6 +71,16 @@ payload! {
         allowance_id: ForeignId,
     }
 
+    /// The deadline of the approval was moved.
+    Extended {
+        approval_id: ForeignId,
+        /// The new deadline.
+        expires_at: String,
+        /// The time added to the deadline before.
+        seconds: u64,
+        by: String,
+    } { tool_call_id: ForeignId }
+
     /// The approval timed out, and the default was applied.
     TimedOut { approval_id: ForeignId, after_seconds: u64 } {
         tool_call_id: ForeignId,
@@ -81,7 +91,7 @@ payload! {
 }
 
 impl Requested {
-    /// Whether a mistake here cannot be mended: then only a person may say yes.
+    /// Whether a mistake here cannot be undone: then only a person may approve.
     pub fn is_grave(&self) -> bool {
         self.irreversible == Some(true)
             || self.reversibility == Some(Reversibility::Irreversible)

@@ -1,4 +1,4 @@
-//! `artifact.*`: things the agent made or used that are kept apart from the log.
+//! `artifact.*`: files and other content of a run that are stored apart from the log.
 
 use crate::family::payload;
 use crate::{ForeignId, Json};

@@ -1,4 +1,4 @@
-//! `assistant.*`: what the model said.
+//! `assistant.*`: the output of the model.
 
 use crate::family::payload;
 use crate::{ForeignId, Json};

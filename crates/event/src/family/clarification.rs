@@ -1,4 +1,4 @@
-//! `clarification.*`: a question to a person, and what came of it.
+//! `clarification.*`: a question to a person, and its answer.
 
 use crate::family::{payload, words};
 use crate::{ForeignId, Json};
@@ -26,6 +26,16 @@ payload! {
         /// The content blocks of the answer, if it has any: texts. `response` has them as one text.
         blocks: Vec<Json>,
     }
+
+    /// The deadline of the question was moved.
+    Extended {
+        clarification_id: ForeignId,
+        /// The new deadline.
+        expires_at: String,
+        /// The time added to the deadline before.
+        seconds: u64,
+        by: String,
+    } { tool_call_id: ForeignId }
 
     /// The question timed out: the default was applied, if there is one.
     TimedOut { clarification_id: ForeignId, applied: Applied } {

@@ -1,4 +1,4 @@
-//! `context.*`: what the model no longer sees in full.
+//! `context.*`: parts of the conversation that the model no longer sees in full.
 
 use crate::ForeignId;
 use crate::family::{part, payload};

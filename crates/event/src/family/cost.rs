@@ -1,4 +1,4 @@
-//! `cost.*`: what the run has used so far, and where the budget stands.
+//! `cost.*`: tokens and money used so far, and the state of the budget.
 
 use crate::family::payload;
 

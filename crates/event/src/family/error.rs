@@ -1,4 +1,4 @@
-//! `error.*`: what went wrong outside any single call.
+//! `error.*`: errors that belong to no single call.
 
 use crate::ForeignId;
 use crate::family::payload;

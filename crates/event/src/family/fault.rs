@@ -1,7 +1,7 @@
-//! Names every field of a payload that does not fit, where the first one stops the reader.
+//! Names every invalid field of a payload, where the derived reader stops at the first one.
 //!
-//! Used only after a payload was refused, so it may be slow. Must not decide whether a payload fits: the derived reader
-//! does. See [`explain`].
+//! Runs only after a payload was refused, so it may be slow. Must not decide whether a payload is valid: the derived
+//! reader does. See [`explain`].
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::limits;
 
-/// A payload that can say which of its fields do not fit.
+/// A payload that can name its invalid fields.
 pub(crate) trait Faults {
     fn faults(data: &Fields<'_>) -> Vec<String>;
 }

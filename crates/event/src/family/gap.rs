@@ -1,4 +1,4 @@
-//! `gap.*`: history that cannot be had.
+//! `gap.*`: history that is missing, and why.
 
 use crate::Json;
 use crate::family::run::{Agent, Driver, RunKind};
@@ -74,7 +74,7 @@ impl EventsPruned {
 impl Catalogue {
     /// As the marker carries it.
     pub fn written(&self) -> Json {
-        Json::of(self).expect("facts hold nothing that JSON cannot say")
+        Json::of(self).expect("facts hold only values that JSON can represent")
     }
 }
 

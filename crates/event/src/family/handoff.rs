@@ -1,4 +1,4 @@
-//! `handoff.*`: the agent gives the work to somebody else.
+//! `handoff.*`: the agent hands its work over to a person or to another agent.
 
 use crate::family::{payload, words};
 use crate::{ForeignId, Json};
@@ -15,10 +15,10 @@ words! {
     HandoffUrgency { Low = "low", Medium = "medium", High = "high" }
 }
 
-/// Characters of a reason, and of the two longer summaries. The door refuses more.
+/// Characters of a reason, and of the two longer summaries. The check of JSON from outside refuses more.
 pub const REASON_CHARS_MAX: usize = 16_384;
 
-/// Characters of the shortest summary. The door refuses more.
+/// Characters of the shortest summary. The check of JSON from outside refuses more.
 pub const SUMMARY_TERSE_CHARS_MAX: usize = 4_096;
 
 payload! {
@@ -56,13 +56,23 @@ payload! {
     /// The handoff was rejected.
     Rejected { handoff_id: ForeignId, by: String } { tool_call_id: ForeignId, reason: String }
 
+    /// The deadline of the handoff was moved.
+    Extended {
+        handoff_id: ForeignId,
+        /// The new deadline.
+        expires_at: String,
+        /// The time added to the deadline before.
+        seconds: u64,
+        by: String,
+    } { tool_call_id: ForeignId }
+
     /// The handoff timed out.
     TimedOut { handoff_id: ForeignId, after_seconds: u64 } { tool_call_id: ForeignId }
 }
 
 impl Requested {
-    /// What is longer, shorter or other than it may be. The door refuses it; what is stored is read all the
-    /// same, so whoever writes a handoff of our own asks here first.
+    /// The first bound that a field breaks. The check of JSON from outside refuses such a handoff; a stored one is still
+    /// read. Code that creates a handoff of an own run must call this first.
     pub fn breach(&self) -> Option<String> {
         let texts = [
             ("reason", Some(&self.reason), REASON_CHARS_MAX),
@@ -73,7 +83,7 @@ impl Requested {
         for (name, text, max) in texts {
             let chars = text.map_or(1, |text| text.chars().count());
             if chars == 0 || chars > max {
-                return Some(format!("{name} has {chars} characters and may have 1 to {max}"));
+                return Some(format!("{name} has {chars} characters; send 1 to {max}"));
             }
         }
         let context = self.packaged_context.as_ref()?;

@@ -1,4 +1,4 @@
-//! `policy.*`: what the rules of the house decided.
+//! `policy.*`: decisions of the policy of this server.
 
 use crate::ForeignId;
 use crate::family::payload;

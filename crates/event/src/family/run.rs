@@ -1,4 +1,4 @@
-//! `run.*`: how a run comes to be, waits and ends.
+//! `run.*`: how a run is queued, starts, waits and ends.
 
 use crate::family::{part, payload, words};
 use crate::{ForeignId, Json};
@@ -105,7 +105,7 @@ pub struct Queued {
 }
 
 impl Queued {
-    /// With nothing but what must be there.
+    /// With required fields only.
     pub fn new(kind: RunKind) -> Self {
         Queued {
             kind,
@@ -133,7 +133,7 @@ impl Queued {
     }
 }
 
-/// Written by servers alone, so nobody is helped by more than the first field that does not fit.
+/// Only servers write this type, so naming the first invalid field is enough.
 impl crate::family::fault::Faults for Queued {
     fn faults(_: &crate::family::fault::Fields<'_>) -> Vec<String> {
         Vec::new()

@@ -1,4 +1,4 @@
-//! `tool.glob.*` and `tool.grep.*`: looking for files and in files.
+//! `tool.glob.*` and `tool.grep.*`: searches for files and in files.
 
 use crate::ForeignId;
 use crate::family::{part, payload};

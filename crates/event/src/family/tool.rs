@@ -22,7 +22,7 @@ words! {
     /// The risk of a call.
     RiskLevel { Low = "low", Medium = "medium", High = "high" }
 
-    /// How far a yes reaches beyond the one call, as `scope` says it. Without one of these it is `once`.
+    /// How far an approval applies beyond the one call, as `scope` says. Without one of these it applies `once`.
     AllowanceScope { Run = "run", Session = "session", Workspace = "workspace" }
 
     /// The status of one item of a todo list.

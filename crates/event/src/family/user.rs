@@ -1,4 +1,4 @@
-//! `user.*`: what a person put into the conversation.
+//! `user.*`: messages of a person.
 
 use crate::family::payload;
 use crate::{ForeignId, Json};

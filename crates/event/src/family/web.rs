@@ -1,4 +1,4 @@
-//! `tool.http.*`, `tool.web_fetch.*` and `tool.web_search.*`: asking other computers.
+//! `tool.http.*`, `tool.web_fetch.*` and `tool.web_search.*`: requests to other computers.
 
 use crate::family::payload;
 use crate::{ForeignId, Json};

@@ -1,4 +1,4 @@
-//! `workspace.*`: the folder that an own run works in. That it was taken away stands in `gap`.
+//! `workspace.*`: the folder in which an own run works. Its removal is an event of `gap`.
 
 use crate::family::payload;
 

@@ -1,14 +1,14 @@
-//! Which types a real run of this server was seen to emit: `testdata/emitted.txt`, one name a line, in order.
+//! Which types a real run of this server was seen to emit: `testdata/emitted.txt`, one name per line, in order.
 //!
-//! The column "seen" of the reference page is made from it. A test that lets a real server run adds up what it saw
-//! and, with `RECOUNT_BLESS=1`, writes the file with [`print`]; otherwise it compares with [`parse`]. The file is
-//! read and written by tests alone: nothing here does.
+//! The column "seen" of the reference page is made from it. A test that lets a real server run collects the types
+//! and, with `RECOUNT_BLESS=1`, writes the file with [`print`]; otherwise it compares with [`parse`]. Only tests read and
+//! write the file.
 
 use std::collections::BTreeSet;
 
 use super::row;
 
-/// Reads the file. `Err` says which line is at fault.
+/// Reads the file. `Err` names the invalid line.
 pub fn parse(text: &str) -> Result<BTreeSet<&str>, String> {
     let mut seen = BTreeSet::new();
     for (index, name) in text.lines().enumerate() {
@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<BTreeSet<&str>, String> {
             return Err(format!("line {at}: {name:?} is not a registered type"));
         }
         if seen.last().is_some_and(|last| *last >= name) {
-            return Err(format!("line {at}: {name} stands twice, or not in order"));
+            return Err(format!("line {at}: {name} is duplicated or not in order"));
         }
         seen.insert(name);
     }

@@ -1,7 +1,6 @@
-//! The form of a type: its fields laid flat, as the lock freezes them and the reference page shows them.
+//! The form of a type: its fields as a flat list, as the lock freezes them and the reference page shows them.
 //!
-//! [`fields`] reads it off the schemas, which are made from the payload structs, so none of the three can
-//! say something else than the others.
+//! [`fields`] reads it from the schemas, which are made from the payload structs, so the three always agree.
 
 use std::collections::BTreeSet;
 
@@ -18,12 +17,12 @@ pub struct Field {
     pub presence: Presence,
     /// `string`, `id`, `integer>=0`, `list`, `object`, `any` and so on; `|null` when `null` is taken.
     pub kind: String,
-    /// The only words it may say; empty when it is free.
+    /// The only allowed values; empty when any is allowed.
     pub words: BTreeSet<String>,
     pub description: String,
 }
 
-/// Whether a field is there.
+/// Whether a field is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// Readers refuse an event without it.
@@ -54,7 +53,7 @@ impl Presence {
     }
 }
 
-/// The fields of a type, those that must be there first, then by name; parts right behind their field.
+/// The fields of a type: required ones first, then by name; nested ones directly after their field.
 pub fn fields(row: &Row) -> Vec<Field> {
     let read = schema::data(row);
     let written = schema::data_written(row);
@@ -108,7 +107,7 @@ fn one(schema: &Value, path: String, presence: Presence, parts: &Map<String, Val
     }
 }
 
-/// What a schema says once its references are followed, and whether it takes `null` besides.
+/// A schema with its references resolved, and whether it also allows `null`.
 fn resolved<'a>(schema: &'a Value, parts: &'a Map<String, Value>) -> (&'a Value, bool) {
     if let Some(part) = schema.get("$ref").and_then(Value::as_str) {
         let name = part.rsplit('/').next().unwrap_or(part);

@@ -1,13 +1,12 @@
-//! What was released, frozen: `docs/registry.lock` and the rules of what may still change.
+//! Released types, frozen: `docs/registry.lock` and the rules for changing it.
 //!
-//! [`changes`] compares a lock with what the code says now. **Additions** may be blessed: a type; a field
-//! that may be left out; a word in a closed set; a wider circle of who may append; a type that grows more
-//! settled or is deprecated. **Everything else is refused, blessing or not**, because somebody out there
-//! relies on it: a producer that writes it, a reader that reads it, a log that holds it. That goes for a
-//! removal, a rename (which is a removal and an addition), another kind, and for a change of presence both
-//! ways: `optional` to `required` breaks those who write, `required` to `optional` those who read. A word
-//! removed from a closed set is a narrowing for those who write and is refused; a word added is an addition,
-//! so a reader meets a word it does not know as it meets a type it does not know.
+//! [`changes`] compares a lock with the current code. **Additions** can be blessed: a type; an optional
+//! field; a value of a closed set; more producers that may append; a type that becomes more
+//! stable or deprecated. **Everything else is refused, blessed or not**, because a producer, a reader or a
+//! stored log relies on it: a removal, a rename (which is a removal and an addition), another kind, and a change of
+//! presence in either direction: `optional` to `required` breaks writers, `required` to `optional` breaks readers.
+//! Removing a value from a closed set breaks writers and is refused; a new value is an addition,
+//! because readers must accept unknown values as they accept unknown types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +59,7 @@ const HEAD: &str = "\
 ";
 
 impl Lock {
-    /// What the code says now.
+    /// The lock of the current code.
     pub fn current() -> Lock {
         Lock::of(registry::TABLE)
     }
@@ -230,7 +229,7 @@ run.waiting core runtime
 trial.held experimental producer
 ";
 
-    /// What the checker says of one edit of the released text.
+    /// The changes that the checker reports for one edit of the released text.
     fn said(edit: impl Fn(&str) -> String) -> Vec<Change> {
         let edited = edit(RELEASED);
         assert_ne!(edited, RELEASED, "the edit edits");
@@ -282,7 +281,7 @@ trial.held experimental producer
 
     #[test]
     fn additions_may_be_blessed() {
-        blessable("trial.held", "trial.begun core runtime\n  a required string\ntrial.held");
+        blessable("trial.held", "trial.opened core runtime\n  a required string\ntrial.held");
         blessable("  note ", "  more optional string|null\n  note ");
         blessable("  note ", "  more written string|null\n  note ");
         blessable(
@@ -311,7 +310,7 @@ trial.held experimental producer
         assert_eq!(changes(&current, &current), []);
     }
 
-    /// Every field of every real type, taken away or turned round, is noticed.
+    /// Every field of every real type, removed or changed, is noticed.
     #[test]
     fn no_field_of_the_registry_can_slip_away() {
         let released = Lock::current();

@@ -8,19 +8,19 @@ use crate::registry::{Appender, Row, Status, TABLE};
 
 /// What each group is about. A group without a row here, or a row without a type, fails a test.
 const GROUPS: &[(&str, &str)] = &[
-    ("run", "how a run comes to be, waits and ends"),
+    ("run", "how a run is queued, starts, waits and ends"),
     ("child_run", "runs that a run starts"),
     ("turn", "one call of a model, from start to end"),
-    ("assistant", "what the model said"),
+    ("assistant", "the output of the model"),
     ("user", "what a person put into the conversation"),
-    ("tool", "the life of a call, and what each sort of tool tells on the way"),
-    ("approval", "permission asked for, and what came of it"),
-    ("clarification", "a question to a person, and what came of it"),
-    ("handoff", "the work given to somebody else"),
+    ("tool", "the life of a call, and the events of each kind of tool"),
+    ("approval", "a request for permission, and its outcome"),
+    ("clarification", "a question to a person, and its answer"),
+    ("handoff", "the work handed over to a person or another agent"),
     ("workspace", "the folder that a run of this server works in"),
     ("artifact", "things kept apart from the log"),
-    ("cost", "what was used so far, and where the budget stands"),
-    ("policy", "what the rules of the house decided"),
+    ("cost", "usage so far, and the state of the budget"),
+    ("policy", "decisions of the policy of this server"),
     ("error", "what went wrong outside any single call"),
     ("gap", "history that cannot be had"),
     ("context", "what the model no longer sees in full"),
@@ -39,7 +39,7 @@ fn about_appender(appender: Appender) -> &'static str {
     match appender {
         Appender::Runtime => "only the server",
         Appender::Producer => "the server, and a program that drives an external run",
-        Appender::Anyone => "anyone who may ingest",
+        Appender::Anyone => "any client that may ingest",
     }
 }
 
@@ -48,14 +48,14 @@ pub fn reference(seen: &BTreeSet<&str>) -> String {
     let mut page = String::from(
         "# The event registry\n\n\
          Look up an event type, its fields, and who may append it. This page is generated from `crates/event`; \
-         `registry.lock` beside it freezes what was released, and `schemas/events/v1/` holds a JSON Schema \
+         `registry.lock` freezes what was released, and `schemas/events/v1/` holds a JSON Schema \
          for each type's `data`.\n\n",
     );
     page.push_str("Names and fields are permanent. A release may add types and optional fields: ignore fields that you do not know, and show an unknown type unchanged. Names of the form `ext.<owner>.<name>` are free for producers and are never defined here.\n\n");
     page.push_str("If secrets were masked, `data` of any type has one more member: `redacted_paths`, a list of JSON Pointers into it (see [redaction.md](redaction.md)).\n\n");
     page.push_str(&format!(
         "In the tables, *yes* means that an event without the field is refused, *null* that the server always \
-         writes it and says `null` when there is no value, *no* that it may be absent; `null` in such a field \
+         writes it with `null` for no value, *no* that it may be absent; `null` in such a field \
          means absent. An *id* is 1 to {} of the characters `A-Z a-z 0-9 . _ : -`. Integers stay below 2^53 and \
          are written in digits alone.\n\n",
         limits::FOREIGN_ID_BYTES_MAX
@@ -73,7 +73,7 @@ pub fn reference(seen: &BTreeSet<&str>) -> String {
     page.push_str(&format!("\n## All {} types\n\n", TABLE.len()));
     page.push_str(
         "*Seen* says whether tests saw a real run of this server write the type, as `testdata/emitted.txt` lists \
-         it; a producer from outside may report the others all the same.\n\n",
+         it; an external producer may report the others, too.\n\n",
     );
     page.push_str(
         "| type | status | appended by | seen | in AAP | in AAEP |\n| --- | --- | --- | --- | --- | --- |\n",

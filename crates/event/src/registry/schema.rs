@@ -1,8 +1,8 @@
 //! The JSON Schemas of the envelope and of every type's `data`, made from the registry.
 //!
-//! [`files`] is what stands in `docs/schemas/events/v1/`. A schema says what a reader takes: fields it does
-//! not know are to be ignored, `null` in an optional field means that it is absent. Where the schema and the
-//! typed reader could differ it is the reader that is stricter: a whole number is written in digits alone.
+//! [`files`] is the content of `docs/schemas/events/v1/`. A schema describes what readers accept: they ignore unknown
+//! fields, and `null` in an optional field means that it is absent. Where the schema and the
+//! typed reader could differ, the reader is stricter: it takes a whole number in digits only.
 
 pub(crate) mod fields;
 

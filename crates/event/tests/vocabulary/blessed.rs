@@ -24,7 +24,7 @@ pub(crate) fn read(path: &str) -> String {
 pub(crate) fn check(path: &str, made: &str) {
     let file = root().join(path);
     if blessing() {
-        std::fs::create_dir_all(file.parent().expect("a file stands in a folder")).unwrap();
+        std::fs::create_dir_all(file.parent().expect("a file is in a folder")).unwrap();
         std::fs::write(&file, made).unwrap();
         return;
     }

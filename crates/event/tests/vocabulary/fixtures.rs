@@ -1,5 +1,5 @@
 //! One stored event a type, never edited: what was written once must be read for ever. What came to a type later
-//! stands in a further fixture of it, `<type>+<what came>.json`.
+//! has a further fixture, `<type>+<what came>.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +73,7 @@ fn what_is_written_from_the_payload_reads_as_the_same_payload() {
 /// Whether a field may be missing from the fixture: it belongs to another use of the same struct.
 fn belongs_elsewhere(type_name: &str, path: &str) -> bool {
     match type_name {
-        // Fixtures are not edited: `traceparent` came after this one, and stands in a test of the native face.
+        // Fixtures are not edited: `traceparent` came after this one, and has a test of the native face.
         "run.queued" => ["action", "traceparent"].contains(&path),
         // Likewise; they stand in the story `testdata/runs/artifacts.jsonl`.
         "artifact.created" => [

@@ -17,6 +17,7 @@ use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
 use super::{Tokens, id, text};
+use crate::limits;
 use crate::speech::{Arg, Key};
 
 /// Where a session is.
@@ -34,7 +35,7 @@ pub(super) struct Course {
     pub(super) handoffs: BTreeMap<ForeignId, OpenPrompt>,
     /// Open calls.
     pub(super) calls: BTreeMap<ForeignId, OpenCall>,
-    /// Calls that a question or a handoff names and that have not been invoked yet.
+    /// Calls of this turn that a question or a handoff names and that have not been invoked yet.
     pub(super) asking_calls: BTreeSet<ForeignId>,
     pub(super) calls_started: u64,
     /// Characters told of each open text, by turn and block.
@@ -117,7 +118,10 @@ impl Course {
                 self.changes(to, self.state, summaries, Urgency::Background);
             }
             Payload::GapRunDisconnected(_) => self.sentence(to, Key::Disconnected, &[]),
-            Payload::TurnStarted(_) => self.goes_to(to, State::Thinking),
+            Payload::TurnStarted(_) => {
+                self.asking_calls.clear();
+                self.goes_to(to, State::Thinking);
+            }
             Payload::TurnFailed(failed) => {
                 let key = if failed.will_retry { Key::TurnRetried } else { Key::TurnFailed };
                 self.sentence(to, key, &[("message", text::quoted(&failed.message).as_str().into())]);
@@ -295,6 +299,13 @@ impl Course {
             self.changes(to, self.after_prompts(), summaries, Urgency::Normal);
         }
         self.abandons_calls(to);
+    }
+
+    /// What this call asks is heard as a prompt.
+    pub(super) fn is_asking(&mut self, call: Option<&ForeignId>) {
+        if self.asking_calls.len() < limits::ASKING_CALLS_MAX {
+            self.asking_calls.extend(call.cloned());
+        }
     }
 
     /// What the agent does when no prompt is open.

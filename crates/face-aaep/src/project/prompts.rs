@@ -6,17 +6,18 @@
 use std::collections::BTreeSet;
 
 use recount_aaep::wire::{
-    AwaitingClarification, AwaitingConfirmation, Choice, Decision, HandoffRequested, HandoffTarget, Level,
-    Reversibility, Summaries, Urgency,
+    AwaitingClarification, AwaitingConfirmation, Body, Choice, Decision, HandoffRequested, HandoffTarget,
+    Level, Reversibility, Summaries, Urgency,
 };
 use recount_event::family::{approval, clarification, handoff};
 use recount_event::{ForeignId, Json, Payload, time};
 use serde_json::{Map, Value};
 
 use super::course::Course;
+use super::open_prompt::OpenPrompt;
 use super::saying::Saying;
 use super::state::State;
-use super::{Tokens, id, text, tools};
+use super::{Tokens, id, text, token, tools};
 use crate::limits;
 use crate::speech::{Arg, Key};
 
@@ -41,6 +42,17 @@ impl Course {
                     }
                 };
                 self.settles(to, &said.approval_id, approved, summaries);
+            }
+            Payload::ApprovalExtended(more) => {
+                self.gives_time(to, &more.approval_id, &more.by, more.seconds, &more.expires_at);
+            }
+            Payload::ClarificationExtended(more) => {
+                self.gives_time(to, &more.clarification_id, &more.by, more.seconds, &more.expires_at);
+            }
+            // The protocol gives handoffs no time.
+            Payload::HandoffExtended(more) => {
+                let summaries = more_time(to, &more.by, more.seconds);
+                self.changes(to, self.state, summaries, Urgency::Normal);
             }
             Payload::ApprovalTimedOut(late) => {
                 let approved = late.decision == Some(approval::Decision::Approved);
@@ -160,12 +172,12 @@ impl Course {
         if self.prompts.contains_key(&asked.clarification_id) {
             return;
         }
-        self.asking_calls.extend(asked.tool_call_id.clone());
+        self.is_asking(asked.tool_call_id.as_ref());
         self.enters(to, State::AwaitingInput);
         let question = text::field(&asked.question);
         let question = if question.is_empty() { "?".to_owned() } else { question };
         let given = asked.choices.as_deref().unwrap_or_default();
-        let choices = choices(given);
+        let (kinds, choices) = answers(asked.accepted_response_kinds.as_deref(), Some(given));
         let listed = given.iter().map(label).collect::<Vec<_>>().join("; ");
         let listed = match text::quoted(&listed).as_str() {
             "" => String::new(),
@@ -183,7 +195,6 @@ impl Course {
         };
         let context =
             Some(format!("{context}\n{unlisted}").trim().to_owned()).filter(|context| !context.is_empty());
-        let kinds = response_kinds(asked.accepted_response_kinds.as_deref(), choices.is_some());
         let token = tokens(&asked.clarification_id);
         let mut body = AwaitingClarification::new(
             question,
@@ -214,11 +225,47 @@ impl Course {
         }
     }
 
+    /// The deadline of a prompt has moved. A prompt states its time once, so it is withdrawn and asked again with the
+    /// time that is left now, under a token of its own.
+    fn gives_time(&mut self, to: &mut Saying<'_>, prompt: &ForeignId, by: &str, seconds: u64, until: &str) {
+        let Some(open) = self.prompts.remove(prompt) else { return };
+        let summaries = more_time(to, by, seconds);
+        self.changes(to, self.after_prompts(), summaries, Urgency::Normal);
+        self.enters(to, State::AwaitingInput);
+        let deadline_ms = time::parse_ms(until).and_then(|at_ms| i64::try_from(at_ms).ok());
+        let asked_again = open.shown.as_deref().map(|shown| {
+            let mut body = shown.body.clone();
+            let left = deadline_ms.map_or(limits::PROMPT_SECONDS_MAX, |at_ms| {
+                u64::try_from(at_ms.saturating_sub(to.millis()) / 1_000).unwrap_or(0)
+            });
+            match &mut body {
+                Body::AwaitingConfirmation(ask) => {
+                    ask.timeout_seconds = bounded(left);
+                    ask.reply_token = token::next(&ask.reply_token);
+                }
+                Body::AwaitingClarification(ask) => {
+                    ask.timeout_seconds = bounded(left);
+                    ask.reply_token = token::next(&ask.reply_token);
+                }
+                _ => {}
+            }
+            (body, shown.summaries.clone())
+        });
+        let kept = match asked_again {
+            Some((body, summaries)) => {
+                to.push(body, summaries, Urgency::Critical);
+                self.keeps(to, deadline_ms)
+            }
+            None => OpenPrompt { deadline_ms, ..open },
+        };
+        self.prompts.insert(prompt.clone(), kept);
+    }
+
     fn hands_over(&mut self, to: &mut Saying<'_>, asked: &handoff::Requested) {
         if self.handoffs.contains_key(&asked.handoff_id) {
             return;
         }
-        self.asking_calls.extend(asked.tool_call_id.clone());
+        self.is_asking(asked.tool_call_id.as_ref());
         // Leaving `awaiting_input` would say that the open prompts are settled.
         if self.prompts.is_empty() {
             self.enters(to, State::HandingOff);
@@ -241,7 +288,9 @@ impl Course {
         );
         body.target_uri = asked.target_uri.clone().filter(|uri| is_uri(uri));
         body.packaged_context = asked.packaged_context.as_ref().and_then(|context| {
-            let small = context.text().len() <= limits::FIELD_CHARS_MAX;
+            let texts = [&summaries.terse, &summaries.normal, &summaries.detailed].into_iter().flatten();
+            let others = body.reason.len() + texts.map(String::len).sum::<usize>();
+            let small = context.text().len() + others <= limits::HANDOFF_BYTES_MAX;
             if small { serde_json::from_str(context.text()).ok() } else { None }
         });
         body.urgency_for_handoff = asked.urgency_for_handoff.map(|urgency| match urgency {
@@ -261,13 +310,26 @@ fn answerer(to: &Saying<'_>, by: &str) -> String {
     }
 }
 
+fn more_time(to: &Saying<'_>, by: &str, seconds: u64) -> Summaries {
+    let by = answerer(to, by);
+    let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
+    match seconds {
+        0..=119 => to.say(Key::ExtendedSeconds, &[by, ("seconds", seconds.into())]),
+        _ => to.say(Key::ExtendedMinutes, &[by, ("minutes", (seconds / 60).into())]),
+    }
+}
+
 /// For how many seconds a prompt is open: as many as it says, or until the time that it names.
 fn seconds(to: &Saying<'_>, timeout_seconds: Option<u64>, expires_at: Option<&str>) -> u32 {
     let until_expiry = || {
         let expires_ms = i64::try_from(time::parse_ms(expires_at?)?).ok()?;
         u64::try_from(expires_ms.saturating_sub(to.millis()) / 1_000).ok()
     };
-    let seconds = timeout_seconds.or_else(until_expiry).unwrap_or(limits::PROMPT_SECONDS_MAX);
+    bounded(timeout_seconds.or_else(until_expiry).unwrap_or(limits::PROMPT_SECONDS_MAX))
+}
+
+/// As many seconds as a prompt can state.
+fn bounded(seconds: u64) -> u32 {
     let seconds = seconds.clamp(1, limits::PROMPT_SECONDS_MAX);
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
@@ -318,6 +380,15 @@ fn label(choice: &Json) -> String {
         }
         _ => spoken(choice),
     }
+}
+
+/// The kinds of answers that a question takes, in the words of the protocol, and its choices.
+pub(crate) fn answers(
+    kinds: Option<&[String]>,
+    given: Option<&[Json]>,
+) -> (BTreeSet<&'static str>, Option<Vec<Choice>>) {
+    let choices = choices(given.unwrap_or_default());
+    (response_kinds(kinds, choices.is_some()), choices)
 }
 
 /// Choices as the protocol has them, or none when they are not what it can carry.

@@ -9,7 +9,14 @@ use crate::limits;
 pub(super) fn quoted(text: &str) -> String {
     let line = text.split(|character: char| character.is_whitespace() || character.is_control());
     let line = line.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
-    cut(line, limits::QUOTED_CHARS_MAX)
+    cut(undirected(line), limits::QUOTED_CHARS_MAX)
+}
+
+/// Without characters that change the direction of what follows: a text that is put into a sentence could turn the rest of it
+/// around, or leave the isolate that keeps it apart.
+fn undirected(mut text: String) -> String {
+    text.retain(|character| !matches!(character, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}'));
+    text
 }
 
 /// For a field of its own: lines are kept.
@@ -17,7 +24,7 @@ pub(super) fn field(text: &str) -> String {
     let allowed = |character: char| matches!(character, '\n' | '\t') || !character.is_control();
     let text: String =
         text.chars().map(|character| if allowed(character) { character } else { ' ' }).collect();
-    cut(text.trim().to_owned(), limits::FIELD_CHARS_MAX)
+    cut(undirected(text).trim().to_owned(), limits::FIELD_CHARS_MAX)
 }
 
 /// The same, when there is anything.
@@ -72,6 +79,8 @@ mod tests {
     fn sentences_have_one_line_and_fields_keep_theirs() {
         assert_eq!(quoted(" a\n\n b\u{1b}[0m\tc "), "a b [0m c");
         assert_eq!(field(" a\n b\u{0}c "), "a\n b c");
+        let turned = "keep \u{202E}reven\u{202C} \u{2069}it";
+        assert_eq!((quoted(turned), field(turned)), ("keep reven it".into(), "keep reven it".into()));
         assert_eq!((some_field(Some(" \n")), some_quoted(None)), (None, None));
     }
 

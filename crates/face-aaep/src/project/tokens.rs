@@ -13,6 +13,8 @@ use recount_aaep::wire::ReplyToken;
 use recount_aaep::{Body, Event as AaepEvent};
 use recount_event::{Event, ForeignId, Payload};
 
+use super::token;
+
 /// In the place of a token that is filled in later. No prompt has it, so a reply with it is one to an unknown prompt.
 const UNMINTED: &str = "rpl_Unminted";
 
@@ -31,23 +33,28 @@ pub fn is_unminted(event: &AaepEvent) -> bool {
         Body::AwaitingClarification(ask) => &ask.reply_token,
         _ => return false,
     };
-    token.as_str() == UNMINTED
+    token::parts(token).0 == UNMINTED
 }
 
-/// The prompt that an event of the log opens and that a reply can answer.
+/// The prompt that an event of the log opens, or opens again, and that a reply can answer.
 pub fn prompt_of(event: &Event) -> Option<&ForeignId> {
     match event.payload() {
         Payload::ApprovalRequested(asked) => Some(&asked.approval_id),
+        Payload::ApprovalExtended(more) => Some(&more.approval_id),
         Payload::ClarificationRequested(asked) => Some(&asked.clarification_id),
+        Payload::ClarificationExtended(more) => Some(&more.clarification_id),
         _ => None,
     }
 }
 
-/// Fills in the token of a projected prompt; another event stays as it is.
+/// Fills in the token of a projected prompt; another event stays as it is. One that is asked again gets the token of that
+/// time.
 pub fn mint(event: &mut AaepEvent, token: ReplyToken) {
-    match &mut event.body {
-        Body::AwaitingConfirmation(ask) => ask.reply_token = token,
-        Body::AwaitingClarification(ask) => ask.reply_token = token,
-        _ => {}
-    }
+    let place = match &mut event.body {
+        Body::AwaitingConfirmation(ask) => &mut ask.reply_token,
+        Body::AwaitingClarification(ask) => &mut ask.reply_token,
+        _ => return,
+    };
+    let (_, times) = token::parts(place);
+    *place = token::asked_again(&token, times);
 }

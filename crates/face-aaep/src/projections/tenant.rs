@@ -186,7 +186,7 @@ impl Task {
             }
             query.after = page.next;
         }
-        let mut runs: Vec<RunId> = rows.iter().filter_map(|row| row.id.parse().ok()).collect();
+        let mut runs: Vec<RunId> = rows.iter().map(|row| row.id).collect();
         runs.sort_unstable();
         runs.dedup();
         Ok(runs)

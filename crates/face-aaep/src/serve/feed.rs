@@ -6,6 +6,7 @@
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use recount_aaep_host::{Close, Feed, Item, Problem};
 use recount_engine::Caller;
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use super::{FaceState, join};
 use crate::delivery::{Delivery, OutgoingFrame};
 use crate::projections::{Broken, Next, Projections, RunReader, TenantReader};
+use crate::replies;
 use crate::sending::Sending;
 use crate::subscription::{Control, Kept, Subscription, Subscriptions};
 use crate::traffic::{Reported, Traffic};
@@ -125,6 +127,21 @@ impl Stream {
         frame.map(|OutgoingFrame { id, text }| Item::Event { id, text })
     }
 
+    /// What tells the time of prompts goes out beside the events of the log.
+    async fn count_down(&mut self) {
+        for event in replies::take_countdowns(&self.attached.subscription).await {
+            self.sending.take_aside(&event);
+        }
+    }
+
+    /// How long until a prompt tells its time.
+    fn countdown_wait(&self) -> Option<Duration> {
+        let subscription = &self.attached.subscription;
+        let due_ms = subscription.replies().next_countdown_ms()?;
+        let now_ms = subscription.engine().world().clock.now_ms();
+        Some(Duration::from_millis(due_ms.saturating_sub(now_ms)))
+    }
+
     fn take(&mut self, next: Result<Next, Broken>) -> Option<Close> {
         match next {
             Ok(Next::Events(events)) => self.sending.take(events),
@@ -164,6 +181,13 @@ impl Feed for Stream {
                     None => pending().await,
                 }
             };
+            let countdown = self.countdown_wait();
+            let is_countdown_due = async {
+                match countdown {
+                    Some(wait) => tokio::time::sleep(wait).await,
+                    None => pending().await,
+                }
+            };
             let next = tokio::select! {
                 biased;
                 () = self.shutdown.requested() => return Item::End(Close::Shutdown),
@@ -171,6 +195,10 @@ impl Feed for Stream {
                 _ = self.control.changed() => continue,
                 next = next_of(&mut self.source) => next,
                 () = is_due => continue,
+                () = is_countdown_due => {
+                    self.count_down().await;
+                    continue;
+                }
             };
             if let Some(close) = self.take(next) {
                 return Item::End(close);
@@ -190,7 +218,7 @@ impl Drop for Stream {
         };
         let subscription = &self.attached.subscription;
         let (terms, view) = (subscription.terms(), subscription.view());
-        let rest = Sending::new(Delivery::of_all(terms, subscription.id(), view));
+        let rest = Sending::new(Delivery::of_all(terms, subscription.replies().clone(), view));
         let sending = std::mem::replace(&mut self.sending, rest);
         subscription.keep(Kept { reader: *reader, sending: Some(sending) });
     }

@@ -23,8 +23,9 @@ pub(super) async fn run(
 ) -> Result<(Option<RunReader>, Sending), Problem> {
     let engine = subscription.engine();
     let (speech, view) = (subscription.speech(), subscription.view());
-    let sending =
-        |after| Sending::new(Delivery::of_run(subscription.terms(), subscription.id(), view, after));
+    let sending = |after| {
+        Sending::new(Delivery::of_run(subscription.terms(), subscription.replies().clone(), view, after))
+    };
     let row = engine.catalogue().run(run).await.map_err(unavailable)?.ok_or(Problem::SubscriptionUnknown)?;
     let tail = engine.read().tail(run).await.map_err(unavailable)?.ok_or(Problem::SubscriptionUnknown)?;
     let mark = last_event_id.and_then(Mark::parse).filter(|mark| {
@@ -73,7 +74,7 @@ pub(super) async fn all(
 ) -> Result<(TenantReader, Sending), Problem> {
     let sending = || {
         let (terms, view) = (subscription.terms(), subscription.view());
-        Sending::new(Delivery::of_all(terms, subscription.id(), view))
+        Sending::new(Delivery::of_all(terms, subscription.replies().clone(), view))
     };
     if let Some(kept) = subscription.take_kept().await {
         let Kept { reader, sending: kept } = *kept;

@@ -12,16 +12,17 @@ use recount_aaep_host::{Problem, Reply, Source};
 use super::feed::Stream;
 use super::{FaceState, Requester};
 use crate::manifest;
-use crate::replies::{self, PromptReply};
+use crate::replies;
+use crate::reply_state::{OwnMessage, PromptReply};
 use crate::subscription::Subscription;
 
-pub(super) async fn receive(
+pub(super) fn receive(
     state: &FaceState,
     requester: &Requester,
     source: Source<'_, Stream>,
     text: &str,
 ) -> Reply {
-    let Ok(message) = Message::parse(text) else { return Reply::Refused(Problem::Malformed) };
+    let own = OwnMessage::parse(text);
     let find = |id: &SubscriptionId| {
         let found = state.subscriptions.find(id.as_str(), &requester.engine, &requester.caller)?;
         match &source {
@@ -30,18 +31,30 @@ pub(super) async fn receive(
             _ => Some(found),
         }
     };
+    let take = |id: &SubscriptionId, reply: PromptReply| {
+        if let Some(subscription) = find(id) {
+            replies::receive(&subscription, reply);
+        }
+        Reply::Taken
+    };
+    if let Some(own) = own {
+        return match own {
+            Ok(OwnMessage::Extend(extend)) => {
+                take(&extend.subscription_id.clone(), PromptReply::Extend(extend))
+            }
+            Ok(OwnMessage::Control(control)) => {
+                take(&control.subscription_id.clone(), PromptReply::Control(control))
+            }
+            Err(_) => Reply::Refused(Problem::Malformed),
+        };
+    }
+    let Ok(message) = Message::parse(text) else { return Reply::Refused(Problem::Malformed) };
     match message {
         Message::ConfirmationReply(reply) => {
-            if let Some(subscription) = find(&reply.subscription_id) {
-                replies::receive(&subscription, PromptReply::Confirmation(*reply)).await;
-            }
-            Reply::Taken
+            take(&reply.subscription_id.clone(), PromptReply::Confirmation(*reply))
         }
         Message::ClarificationReply(reply) => {
-            if let Some(subscription) = find(&reply.subscription_id) {
-                replies::receive(&subscription, PromptReply::Clarification(*reply)).await;
-            }
-            Reply::Taken
+            take(&reply.subscription_id.clone(), PromptReply::Clarification(*reply))
         }
         Message::SubscriptionRenegotiate(wish) => match find(&wish.subscription_id) {
             Some(subscription) => renegotiate(state, &subscription, &wish),

@@ -11,6 +11,7 @@ use recount_event::RunId;
 use super::{FaceState, Requester, join};
 use crate::project::JoinReason;
 use crate::projections::Broken;
+use crate::reply_state::ReplyState;
 use crate::request::{Redaction, Wish};
 use crate::subscription::{Kept, NewSubscription, Subscription};
 use crate::{limits, manifest};
@@ -34,7 +35,7 @@ pub(super) async fn answer(
 }
 
 /// A refusal, with its status where that is not the one of its reason.
-type Refused = (Refusal, Option<StatusCode>);
+pub(super) type Refused = (Refusal, Option<StatusCode>);
 
 async fn accepted(
     state: &FaceState,
@@ -75,7 +76,7 @@ async fn accepted(
         engine: engine.clone(),
         caller: caller.clone(),
         wish,
-        tokens: state.tokens.clone(),
+        replies: ReplyState::new(id.clone(), state.tokens.clone(), state.attempts.clone()),
         terms,
         on_socket,
     };
@@ -91,13 +92,9 @@ async fn accepted(
 }
 
 /// A run that the caller may see. Of any other it is not said whether it exists.
-async fn find(engine: &Engine, caller: &Caller, run: RunId) -> Result<RunRow, Refused> {
+pub(super) async fn find(engine: &Engine, caller: &Caller, run: RunId) -> Result<RunRow, Refused> {
     let row = engine.catalogue().run(run).await.map_err(failed)?;
-    let seen = |row: &RunRow| {
-        let task = row.task_id.as_ref().and_then(|task| task.parse().ok());
-        let session = row.session_id.as_ref().and_then(|session| session.parse().ok());
-        caller.narrowing.admits(task, session)
-    };
+    let seen = |row: &RunRow| caller.narrowing.admits(row.task_id, row.session_id);
     row.filter(seen).ok_or_else(|| {
         let message = format!("{run} is not found; name a run that the token may read");
         (Refusal::new(Reason::Unknown, message), Some(StatusCode::NOT_FOUND))

@@ -85,6 +85,10 @@ keys! {
     Clarification = "clarification" (question, choices);
     ClarificationInContext = "clarification-in-context" (question, context, choices);
     Choices = "choices" (choices);
+    ExtendedSeconds = "extended-seconds" (by, seconds);
+    ExtendedMinutes = "extended-minutes" (by, minutes);
+    SecondsLeft = "seconds-left" (seconds);
+    MinutesLeft = "minutes-left" (minutes);
     Answered = "answered" (by, answer);
     AnsweredPlain = "answered-plain" (by);
     UnansweredDefault = "unanswered-default" (answer);

@@ -72,7 +72,7 @@ async fn the_manifest_states_what_is_true() {
     assert_eq!(manifest["multi_agent_pattern"], "linked_sessions");
     assert_eq!(manifest["transports_supported"], json!(["sse", "websocket", "stdio-jsonrpc"]));
     let states: Vec<&Value> = manifest["states"].as_array().unwrap().iter().collect();
-    for (from, tos) in manifest["state_transitions"].as_object().unwrap() {
+    for (from, tos) in manifest["extensions"]["recount"]["state_transitions"].as_object().unwrap() {
         assert!(states.iter().any(|state| *state == from), "{from}");
         assert!(tos.as_array().unwrap().iter().all(|to| states.contains(&to)), "{from}: {tos}");
     }

@@ -4,7 +4,9 @@
 
 mod entitlement;
 mod handshake;
+mod replies;
 mod resume;
+mod rooms;
 mod stage;
 mod streams;
 mod terms;

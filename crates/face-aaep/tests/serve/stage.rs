@@ -13,9 +13,10 @@ use http_body_util::BodyExt as _;
 use recount_aaep::{Body as Said, Event as Told};
 use recount_engine::{Caller, Engine, Framing, Narrowing, NewRun, Scope, Triple, Visitor};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{ForeignId, RunId, TaskId, door};
-use recount_face_aaep::{FaceState, TokenKey, router};
+use recount_event::{ForeignId, Json, RunId, TaskId, door};
+use recount_face_aaep::{AttemptLog, FaceState, RoomAgent, TokenKey, router};
 use recount_log::MemoryStore;
+use recount_run::Command;
 use recount_transport::sse::Decoder;
 use recount_world::World;
 use serde_json::{Value, json};
@@ -53,6 +54,14 @@ impl Stage {
         Stage { engine, world, router: router(state.clone()), state }
     }
 
+    /// In a world whose time a test may pause, with a log of attempts to reply.
+    pub(crate) async fn logging(world: World, log: Arc<dyn AttemptLog>) -> Stage {
+        let engine = tenant(&world).await;
+        let key = TokenKey::derive(b"a secret of a test");
+        let state = FaceState::new(world.clone(), key, 100).with_attempt_log(log);
+        Stage { engine, world, router: router(state.clone()), state }
+    }
+
     /// The face as a process has it that began later: it knows the store, and none of the subscriptions.
     pub(crate) fn restarted(&self) -> Stage {
         let state = FaceState::new(self.world.clone(), TokenKey::derive(b"a secret of a test"), 100);
@@ -60,7 +69,14 @@ impl Stage {
     }
 
     pub(crate) async fn task(&self) -> TaskId {
-        self.engine.write().create_task(None, None).await.unwrap().0.id.parse().unwrap()
+        self.engine.write().create_task(None, None).await.unwrap().0.id
+    }
+
+    /// The same with an agent of a room.
+    pub(crate) fn with_agent(mut self, agent: Arc<dyn RoomAgent>, announces_sessions: bool) -> Stage {
+        self.state = self.state.with_agent(agent, announces_sessions);
+        self.router = router(self.state.clone());
+        self
     }
 
     /// An external run that has started.
@@ -181,6 +197,18 @@ impl Run {
             "default_response": "a", "timeout_seconds": 600,
         });
         self.report(&[("clarification.requested", question)]).await;
+    }
+
+    /// Another client answers one of its questions.
+    pub(crate) async fn answer(&self, question: &str, answer: &str) {
+        let command = Command::AnswerClarification {
+            clarification_id: ForeignId::parse(question).unwrap(),
+            response: Json::of(&answer).unwrap(),
+            blocks: None,
+            by: "caller".into(),
+            config: None,
+        };
+        self.engine.write().submit(self.id, command).await.unwrap();
     }
 
     pub(crate) async fn finishes(&mut self) {

@@ -90,8 +90,11 @@ fn asks_as_often_as_the_run(events: &[Event], told: &[(u64, Told)]) {
     let count = |of: fn(&Payload) -> bool| events.iter().filter(|event| of(event.payload())).count();
     let heard = |of: fn(&Body) -> bool| told.iter().filter(|(_, event)| of(&event.body)).count();
     let asked = [
-        count(|payload| matches!(payload, Payload::ApprovalRequested(_))),
-        count(|payload| matches!(payload, Payload::ClarificationRequested(_))),
+        // One that is given more time is asked again.
+        count(|payload| matches!(payload, Payload::ApprovalRequested(_) | Payload::ApprovalExtended(_))),
+        count(|payload| {
+            matches!(payload, Payload::ClarificationRequested(_) | Payload::ClarificationExtended(_))
+        }),
         count(|payload| matches!(payload, Payload::HandoffRequested(_))),
         calls_heard(events),
     ];
@@ -108,6 +111,10 @@ fn asks_as_often_as_the_run(events: &[Event], told: &[(u64, Told)]) {
 fn calls_heard(events: &[Event]) -> usize {
     let mut asking = BTreeSet::new();
     let mut heard = |event: &Event| match event.payload() {
+        Payload::TurnStarted(_) => {
+            asking.clear();
+            false
+        }
         Payload::ClarificationRequested(asked) => {
             asking.extend(asked.tool_call_id.clone());
             false

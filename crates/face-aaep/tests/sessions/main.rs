@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 
-// The same generator of runs that the face for applications is held against.
-#[path = "../../../face-aap/tests/turns/dice.rs"]
-mod dice;
 mod external;
 mod holds;
 mod joining;

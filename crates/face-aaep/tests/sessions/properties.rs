@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use recount_face_aaep::speech::Speech;
+use recount_run::generate::own_run;
 
-use super::dice::live;
 use super::holds::{holds, told};
 
 /// As many as `PROPTEST_CASES` says, for those who have an hour.
@@ -17,7 +17,7 @@ proptest! {
 
     #[test]
     fn every_run_is_a_session_that_breaks_no_rule(numbers in proptest::collection::vec(any::<u16>(), 0..400)) {
-        let events = live(&numbers);
+        let events = own_run(&numbers);
         let mut ids = Vec::new();
         for language in Speech::languages() {
             let said = holds(&events, language);

@@ -1,4 +1,4 @@
-//! Pictures in messages: as data, or by an address that nobody here ever asks for anything.
+//! Pictures in messages: as data, or by an address that this server never requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use crate::limits;
 /// What models can look at.
 const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// A picture as it came.
+/// A picture as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Picture {
     At(String),
@@ -30,23 +30,23 @@ pub(super) fn picture_of(whose: &str, index: usize, url: &str, can: Capabilities
         .map_err(|no| Refusal { detail: format!("{whose}.content[{index}]: {}", no.detail), ..no })
 }
 
-/// Reads the address of a picture, as far as the agent takes such. Data must be written as everybody writes it, so
-/// that it can be told again exactly as it came.
+/// Reads the address of a picture, as far as the agent accepts it. Data must be in the canonical form, so
+/// that it can be returned exactly as it came.
 fn picture(url: &str, can: Capabilities) -> Accepted<Picture> {
     if let Some(rest) = url.strip_prefix("data:") {
         if !can.images_data {
             return Err(refused(
-                "the agent takes no pictures as data; send none, or by address if it takes those",
+                "the agent does not accept pictures as data; send none, or an address if it accepts those",
             ));
         }
         return data(rest);
     }
     if !url.starts_with("https://") {
         let forms = "send a data: URL, or an https:// address";
-        return Err(refused(format!("the picture {:?} cannot be taken; {forms}", shortened(url))));
+        return Err(refused(format!("the picture {:?} is not supported; {forms}", shortened(url))));
     }
     if !can.images_http {
-        return Err(refused("the agent takes no pictures by address; send a data: URL"));
+        return Err(refused("the agent does not accept pictures by address; send a data: URL"));
     }
     let rest = &url["https://".len()..];
     let has_host = rest.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'[');
@@ -69,7 +69,7 @@ fn data(rest: &str) -> Accepted<Picture> {
         return Err(refused(format!("the picture data:{:?} is not base64; {form}", shortened(rest))));
     };
     if !TYPES.contains(&mime) {
-        return Err(refused(format!("a picture of type {:?} cannot be taken; {form}", shortened(mime))));
+        return Err(refused(format!("a picture of type {:?} is not supported; {form}", shortened(mime))));
     }
     let most = limits::IMAGE_BYTES_MAX;
     if encoded.len() / 4 * 3 > most + 3 {
@@ -80,7 +80,7 @@ fn data(rest: &str) -> Accepted<Picture> {
     let bytes = STANDARD.decode(encoded).map_err(|why| {
         let why = why.to_string();
         let why = why.trim_end_matches('.');
-        refused(format!("the picture is no base64 with its padding ({why}); send it so"))
+        refused(format!("the picture is not base64 with padding ({why}); send it in that form"))
     })?;
     if bytes.is_empty() {
         return Err(refused("the picture is empty; send its bytes"));
@@ -93,7 +93,7 @@ fn data(rest: &str) -> Accepted<Picture> {
     match type_of(&bytes) {
         Some(found) if found == mime => Ok(Picture::Data { mime: mime.to_owned(), bytes: bytes.into() }),
         found => Err(refused(format!(
-            "the picture is declared as {mime}, but its first bytes are of {}; declare the type that it has",
+            "the picture is declared as {mime}, but its first bytes are of {}; declare the actual type",
             found.unwrap_or("an unknown type")
         ))),
     }

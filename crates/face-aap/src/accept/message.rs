@@ -1,4 +1,4 @@
-//! What a message says: a text, or blocks of text and pictures.
+//! The content of a message: a text, or blocks of text and pictures.
 
 use bytes::Bytes;
 use recount_engine::{Attached, Capabilities};
@@ -11,29 +11,29 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{Content, ContentBlock};
 
-/// What somebody said, as it came: the difference between a text and a list with one text is kept, so that it can
-/// be told again.
+/// A message as it came: a text and a list with one text stay different, so that it can
+/// be returned unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum MessageContent {
     Text(String),
-    Pieces(Vec<Piece>),
+    Pieces(Vec<ContentPart>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum ContentPart {
     Text(String),
     Picture(Picture),
 }
 
-impl Said {
+impl MessageContent {
     /// All its texts.
     pub(crate) fn text(&self) -> String {
         match self {
-            Said::Text(text) => text.clone(),
-            Said::Pieces(pieces) => {
+            MessageContent::Text(text) => text.clone(),
+            MessageContent::Pieces(pieces) => {
                 let texts = pieces.iter().filter_map(|piece| match piece {
-                    Piece::Text(text) => Some(text.as_str()),
-                    Piece::Picture(_) => None,
+                    ContentPart::Text(text) => Some(text.as_str()),
+                    ContentPart::Picture(_) => None,
                 });
                 texts.collect::<Vec<_>>().join("\n")
             }
@@ -41,22 +41,22 @@ impl Said {
     }
 
     pub(crate) fn has_pictures(&self) -> bool {
-        matches!(self, Said::Pieces(pieces) if pieces.iter().any(|piece| matches!(piece, Piece::Picture(_))))
+        matches!(self, MessageContent::Pieces(pieces) if pieces.iter().any(|piece| matches!(piece, ContentPart::Picture(_))))
     }
 
-    /// The pictures that came as data, in order.
+    /// The pictures that were sent as data, in order.
     pub(crate) fn data(&self) -> impl Iterator<Item = (&str, &Bytes)> {
         let pieces = match self {
-            Said::Text(_) => &[],
-            Said::Pieces(pieces) => pieces.as_slice(),
+            MessageContent::Text(_) => &[],
+            MessageContent::Pieces(pieces) => pieces.as_slice(),
         };
         pieces.iter().filter_map(|piece| match piece {
-            Piece::Picture(Picture::Data { mime, bytes }) => Some((mime.as_str(), bytes)),
-            Piece::Picture(Picture::At(_)) | Piece::Text(_) => None,
+            ContentPart::Picture(Picture::Data { mime, bytes }) => Some((mime.as_str(), bytes)),
+            ContentPart::Picture(Picture::At(_)) | ContentPart::Text(_) => None,
         })
     }
 
-    /// As a request has it, where those that came as data have become artifacts.
+    /// As blocks of a request; pictures that were sent as data have become artifacts.
     pub(crate) fn blocks(&self, kept: &[Attached]) -> Vec<Json> {
         let mut kept = kept.iter();
         self.blocks_with(|_, _| {
@@ -68,8 +68,8 @@ impl Said {
     /// As the outcome of a call has it: whole, since nothing else would keep its pictures.
     pub(crate) fn output(&self) -> Json {
         match self {
-            Said::Text(text) => of(&json!(text)),
-            Said::Pieces(_) => {
+            MessageContent::Text(text) => of(&json!(text)),
+            MessageContent::Pieces(_) => {
                 let image =
                     |mime: &str, bytes: &Bytes| json!({ "type": "image", "url": data_url(mime, bytes) });
                 let blocks = self.blocks_with(|mime, bytes| Some(image(mime, bytes)));
@@ -79,11 +79,11 @@ impl Said {
     }
 
     fn blocks_with(&self, mut data: impl FnMut(&str, &Bytes) -> Option<Value>) -> Vec<Json> {
-        let Said::Pieces(pieces) = self else { return Vec::new() };
-        let block = |piece: &Piece| match piece {
-            Piece::Text(text) => Some(json!({ "type": "text", "text": text })),
-            Piece::Picture(Picture::At(url)) => Some(json!({ "type": "image", "url": url })),
-            Piece::Picture(Picture::Data { mime, bytes }) => data(mime, bytes),
+        let MessageContent::Pieces(pieces) = self else { return Vec::new() };
+        let block = |piece: &ContentPart| match piece {
+            ContentPart::Text(text) => Some(json!({ "type": "text", "text": text })),
+            ContentPart::Picture(Picture::At(url)) => Some(json!({ "type": "image", "url": url })),
+            ContentPart::Picture(Picture::Data { mime, bytes }) => data(mime, bytes),
         };
         pieces.iter().filter_map(block).map(|block| of(&block)).collect()
     }
@@ -93,20 +93,20 @@ fn of(value: &Value) -> Json {
     Json::of(value).expect("a value is JSON")
 }
 
-/// What a person or a tool said, as far as the agent takes such.
-pub(super) fn said(whose: &str, content: Content, can: Capabilities) -> Accepted<Said> {
+/// The content of a message or result, as far as the agent accepts it.
+pub(super) fn message_content(whose: &str, content: Content, can: Capabilities) -> Accepted<MessageContent> {
     let said = match content {
-        Content::Text(text) => Said::Text(text),
-        Content::Blocks(blocks) => Said::Pieces(pieces(whose, blocks, can)?),
+        Content::Text(text) => MessageContent::Text(text),
+        Content::Blocks(blocks) => MessageContent::Pieces(pieces(whose, blocks, can)?),
     };
     let bytes = match &said {
-        Said::Text(text) => encoded_len(text),
-        Said::Pieces(pieces) => pieces
+        MessageContent::Text(text) => encoded_len(text),
+        MessageContent::Pieces(pieces) => pieces
             .iter()
             .map(|piece| match piece {
-                Piece::Text(text) => encoded_len(text),
-                Piece::Picture(Picture::At(url)) => url.len(),
-                Piece::Picture(Picture::Data { .. }) => 0,
+                ContentPart::Text(text) => encoded_len(text),
+                ContentPart::Picture(Picture::At(url)) => url.len(),
+                ContentPart::Picture(Picture::Data { .. }) => 0,
             })
             .sum(),
     };
@@ -125,23 +125,23 @@ pub(super) fn fits(whose: &str, bytes: usize) -> Accepted<()> {
     Err(Refusal::new(Code::BodyTooLarge, detail))
 }
 
-fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted<Vec<Piece>> {
+fn pieces(whose: &str, blocks: Vec<ContentBlock>, can: Capabilities) -> Accepted<Vec<ContentPart>> {
     if blocks.is_empty() {
-        return Err(malformed(format!("the content of {whose} has no block; send one at least")));
+        return Err(malformed(format!("the content of {whose} has no block; send at least one")));
     }
     few_blocks(whose, &blocks)?;
     let piece = |(index, block)| match block {
-        ContentBlock::Text { text, .. } => Ok(Piece::Text(text)),
-        ContentBlock::Image { url } => Ok(Piece::Picture(picture_of(whose, index, &url, can)?)),
+        ContentBlock::Text { text, .. } => Ok(ContentPart::Text(text)),
+        ContentBlock::Image { url } => Ok(ContentPart::Picture(picture_of(whose, index, &url, can)?)),
         ContentBlock::Thinking { .. } | ContentBlock::ToolUse { .. } => {
             Err(malformed(format!("the content of {whose} may hold text and image blocks only")))
         }
     };
     let pieces = blocks.into_iter().enumerate().map(piece).collect::<Accepted<Vec<_>>>()?;
-    let pictures = pieces.iter().filter(|piece| matches!(piece, Piece::Picture(_))).count();
+    let pictures = pieces.iter().filter(|piece| matches!(piece, ContentPart::Picture(_))).count();
     if pictures > limits::IMAGES_MAX {
         let most = limits::IMAGES_MAX;
-        let detail = format!("{whose} brings {pictures} pictures; send at most {most} (IMAGES_MAX)");
+        let detail = format!("{whose} has {pictures} pictures; send at most {most} (IMAGES_MAX)");
         return Err(Refusal::new(Code::ImageRefused, detail));
     }
     Ok(pieces)
@@ -156,7 +156,7 @@ pub(super) fn few_blocks(whose: &str, blocks: &[ContentBlock]) -> Accepted<()> {
     Ok(())
 }
 
-/// What a run is called that answers this: the beginning of the first line that says something.
+/// The title of a run that answers this: the beginning of the first line with text.
 pub(crate) fn run_title(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     match line.char_indices().nth(limits::RUN_TITLE_CHARS) {
@@ -169,14 +169,14 @@ pub(crate) fn run_title(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn check(content: &str) -> Accepted<Said> {
+    fn check(content: &str) -> Accepted<MessageContent> {
         let can = Capabilities { images_http: true, ..Capabilities::default() };
-        said("messages[0]", serde_json::from_str(content).unwrap(), can)
+        message_content("messages[0]", serde_json::from_str(content).unwrap(), can)
     }
 
     #[test]
     fn a_text_and_a_list_with_one_text_stay_apart() {
-        assert_eq!(check(r#""hi""#).unwrap(), Said::Text("hi".into()));
+        assert_eq!(check(r#""hi""#).unwrap(), MessageContent::Text("hi".into()));
         let list = check(r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#).unwrap();
         assert_eq!(list.text(), "a\nb");
         assert_eq!(list.blocks(&[]).len(), 2);

@@ -1,4 +1,4 @@
-//! Queries and headers.
+//! Query parameters and headers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,13 +11,13 @@ use crate::limits;
 use crate::project::FrameId;
 use crate::wire::{SessionStatus, StreamMode};
 
-/// What a query says of one thing; said twice it is refused.
+/// The value of a query parameter; given twice it is refused.
 fn get(raw: Option<&str>, name: &str) -> Accepted<Option<String>> {
     let mut found = form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).filter(|(key, _)| key == name);
     let first = found.next().map(|(_, value)| value.into_owned());
     match found.next() {
         None => Ok(first),
-        Some(_) => Err(invalid(format!("{name} comes twice; send it once"))),
+        Some(_) => Err(invalid(format!("{name} is repeated; send it once"))),
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn listing(raw: Option<&str>) -> Accepted<Listing> {
 /// What the ids of a list's cursors begin with, so that no id of a session passes for one.
 const CURSOR: &str = "s1:";
 
-/// A place in the list of sessions, as it is given out.
+/// The cursor of a place in the list of sessions.
 pub(crate) fn cursor(session: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("{CURSOR}{session}"))
 }
@@ -72,7 +72,7 @@ fn after(text: &str) -> Accepted<SessionId> {
     let decoded = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let id = decoded.as_deref().and_then(|text| text.strip_prefix(CURSOR)).and_then(|id| id.parse().ok());
     id.ok_or_else(|| {
-        let detail = format!("after is {:?}; send the next of the page before", shortened(text));
+        let detail = format!("after is {:?}; send the `next` of the previous page", shortened(text));
         Refusal::new(Code::CursorMalformed, detail)
     })
 }
@@ -93,7 +93,7 @@ pub(crate) fn history_kind(raw: Option<&str>) -> Accepted<Kind> {
     }
 }
 
-/// How somebody wants to be told of a turn that was made before.
+/// The delivery mode for a turn that exists already.
 pub(crate) fn watching(raw: Option<&str>) -> Accepted<StreamMode> {
     match get(raw, "stream")?.as_deref() {
         None | Some("delta") => Ok(StreamMode::Delta),
@@ -102,7 +102,7 @@ pub(crate) fn watching(raw: Option<&str>) -> Accepted<StreamMode> {
     }
 }
 
-/// The last frame that somebody has.
+/// The last frame that the client has.
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Accepted<Option<FrameId>> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let text = value.to_str().unwrap_or("?");
@@ -128,8 +128,8 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Accepted<Option<&str>> {
     })
 }
 
-/// Where a request belongs in a trace of others, where the header says so as the standard has it. One that does
-/// not is passed over, as the standard demands.
+/// The trace context of a request, if the header is valid by the standard. An invalid
+/// one is ignored, as the standard demands.
 pub(crate) fn traceparent(value: Option<&HeaderValue>) -> Option<String> {
     let text = value?.to_str().ok()?;
     let parts: Vec<&str> = text.split('-').collect();

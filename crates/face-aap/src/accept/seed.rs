@@ -1,5 +1,5 @@
-//! What was said before a session began, as an application tells it: kept exactly as it came, once it is clear that a
-//! model can be told it.
+//! Seed messages: the conversation before a session, from the application. Kept exactly as sent, after a check that a
+//! model can take them.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use recount_engine::Capabilities;
 use recount_event::{Code, Json};
 
 use super::image::picture_of;
-use super::message::{few_blocks, fits, said};
+use super::message::{few_blocks, fits, message_content};
 use super::{Accepted, encoded_len, malformed, shortened};
 use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{AsSent, Content, ContentBlock, HistoryMessage};
 
-/// Checks the messages and lets go of what was read of them. Calls may be left without a result at the end.
+/// Checks the messages and drops the parsed form. Calls may be left without a result at the end.
 pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> Accepted<Vec<Json>> {
     if messages.len() > limits::SEED_MESSAGES_MAX {
         let (count, most) = (messages.len(), limits::SEED_MESSAGES_MAX);
@@ -26,20 +26,20 @@ pub(super) fn seed(messages: Vec<AsSent<HistoryMessage>>, can: Capabilities) -> 
         let whose = format!("messages[{index}]");
         match message.value() {
             HistoryMessage::System { content } => fits(&whose, encoded_len(content))?,
-            HistoryMessage::User { content } => drop(said(&whose, content.clone(), can)?),
+            HistoryMessage::User { content } => drop(message_content(&whose, content.clone(), can)?),
             HistoryMessage::Assistant { content } => assistant(&whose, content, can, &mut called)?,
             HistoryMessage::Tool { tool_call_id, content } => {
-                said(&whose, content.clone(), can)?;
+                message_content(&whose, content.clone(), can)?;
                 if !called.contains(tool_call_id) {
                     let id = shortened(tool_call_id);
                     return Err(malformed(format!(
-                        "{whose} is the result of {id:?}, which nothing before it calls"
+                        "{whose} is the result of {id:?}, but no earlier message calls it"
                     )));
                 }
                 if !answered.insert(tool_call_id.clone()) {
                     let id = shortened(tool_call_id);
                     return Err(malformed(format!(
-                        "{whose} is another result of {id:?}; send one for each call"
+                        "{whose} is a second result of {id:?}; send one for each call"
                     )));
                 }
             }
@@ -89,7 +89,7 @@ fn assistant(
     fits(whose, bytes)
 }
 
-/// The calls that stand in messages that were kept.
+/// The calls in kept messages.
 pub(crate) fn call_ids(seed: &[Json]) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     for message in seed {

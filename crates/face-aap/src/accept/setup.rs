@@ -1,4 +1,4 @@
-//! What an application chooses for a session: its agent, tools, options, and tools of its own.
+//! The setup of a session: its agent, tools, options, and the application's own tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::{AgentOverrides, PostSessionsRequest, ServerToolRef, SessionWorkspace, ToolSpec};
 
-/// Names of tools with which agents speak to people; calls of these are told as words.
+/// Tools with which agents ask people; calls of these are shown as text.
 const RESERVED: [&str; 2] = ["ask_user", "hand_off"];
 
 /// How a folder can be worked on, as the native face words it.
@@ -57,7 +57,7 @@ pub(crate) fn change(
     if let Some(name) = agent.name.filter(|name| *name != setup.agent) {
         let (is, wanted) = (&setup.agent, shortened(&name));
         return Err(malformed(format!(
-            "the session's agent is {is}, and cannot become {wanted:?}; begin another session"
+            "the session's agent is {is}, and cannot be changed to {wanted:?}; create another session"
         )));
     }
     let client_tools = tools.map(|tools| client_tools(tools, profile)).transpose()?;
@@ -65,7 +65,7 @@ pub(crate) fn change(
     let tools = agent.tools.map(|tools| enabled(tools, brought)).transpose()?;
     let (options, secrets) = options(agent.options.unwrap_or_default(), profile)?;
     let overrides = Overrides { tools, options, secrets, client_tools };
-    // What is overridden is held against the agent as it is now; what was chosen before was, when it was chosen.
+    // New choices are checked against the current agent; earlier ones were checked when they were made.
     let asked = Choice {
         tools: overrides.tools.as_deref(),
         options: overrides.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
@@ -79,8 +79,8 @@ pub(crate) fn change(
     Ok(Change { overrides, setup })
 }
 
-/// A setup without what the agent does not have any more since it was chosen: an agent that was configured anew
-/// leaves no session behind that nobody can speak in.
+/// A setup without choices that the agent no longer offers: a change of its configuration
+/// leaves every session usable.
 pub(crate) fn fitting(mut setup: Setup, profile: &Profile) -> Setup {
     if let Some(tools) = &mut setup.tools {
         tools.retain(|tool| profile.tools.iter().any(|known| known.name == tool.name));
@@ -95,7 +95,7 @@ pub(crate) fn fitting(mut setup: Setup, profile: &Profile) -> Setup {
     setup
 }
 
-/// What holds for a run from an answer on that came with a change.
+/// The configuration of a run from the answer on that carried this change.
 pub(crate) fn config(change: &Change, profile: &Profile) -> Accepted<Option<Json>> {
     if change.overrides.is_empty() {
         return Ok(None);
@@ -104,7 +104,7 @@ pub(crate) fn config(change: &Change, profile: &Profile) -> Accepted<Option<Json
     Ok(Some(OrderChange::to(queued.model, &order).written()))
 }
 
-/// The folder that a session is to work on. Whether runs may is known only to those who do them.
+/// The folder that a session works on. Only the performer knows whether runs may use it.
 fn workspace(asked: SessionWorkspace) -> Accepted<ChosenWorkspace> {
     let SessionWorkspace { path, mode, copy_ignored } = asked;
     let refused = |why: &str| {
@@ -112,7 +112,7 @@ fn workspace(asked: SessionWorkspace) -> Accepted<ChosenWorkspace> {
         Err(Refusal::new(Code::WorkspaceRefused, detail))
     };
     if !path.starts_with('/') {
-        return refused("does not begin at the root; send the whole path");
+        return refused("is not absolute; send the whole path");
     }
     if path.len() > limits::PATH_BYTES_MAX || path.contains('\0') {
         return refused("cannot be the path of a folder");
@@ -139,7 +139,7 @@ fn enabled(tools: Vec<ServerToolRef>, client_tools: &[ClientTool]) -> Accepted<V
                 shortened(&tool.name)
             )));
         }
-        // Whoever carries a tool out need not be trusted with it.
+        // A client that executes a tool itself need not trust it.
         if !client_tools.iter().any(|own| own.name == tool.name) {
             enabled.push(ToolRef { name: tool.name, trust: tool.trust });
         }
@@ -149,7 +149,7 @@ fn enabled(tools: Vec<ServerToolRef>, client_tools: &[ClientTool]) -> Accepted<V
 
 type Options = (BTreeMap<String, String>, BTreeMap<String, String>);
 
-/// Options that may be told again, and those that may not.
+/// Splits options into public and secret ones.
 fn options(options: BTreeMap<String, String>, profile: &Profile) -> Accepted<Options> {
     let (mut open, mut secret) = Options::default();
     for (name, value) in options {
@@ -162,7 +162,7 @@ fn options(options: BTreeMap<String, String>, profile: &Profile) -> Accepted<Opt
         match profile.option(&name).map(|option| &option.kind) {
             Some(OptionKind::Secret) if value == PLACEHOLDER => {}
             Some(OptionKind::Secret) => drop(secret.insert(name, value)),
-            // Of one that is not known the agent says which there are.
+            // The agent refuses an unknown option and lists the known ones.
             _ => drop(open.insert(name, value)),
         }
     }
@@ -172,7 +172,7 @@ fn options(options: BTreeMap<String, String>, profile: &Profile) -> Accepted<Opt
 fn client_tools(tools: Vec<ToolSpec>, profile: &Profile) -> Accepted<Vec<ClientTool>> {
     if tools.len() > limits::CLIENT_TOOLS_MAX {
         let (count, most) = (tools.len(), limits::CLIENT_TOOLS_MAX);
-        let detail = format!("the application brings {count} tools; send at most {most} (CLIENT_TOOLS_MAX)");
+        let detail = format!("the application has {count} tools; send at most {most} (CLIENT_TOOLS_MAX)");
         return Err(Refusal::new(Code::LimitReached, detail));
     }
     let mut bytes = 0;
@@ -189,7 +189,7 @@ fn client_tools(tools: Vec<ToolSpec>, profile: &Profile) -> Accepted<Vec<ClientT
         if RESERVED.contains(&tool.name.as_str()) {
             let (name, agent) = (&tool.name, &profile.name);
             return Err(malformed(format!(
-                "the tool name {name:?} is taken, by a tool that agents like {agent} speak to people with; choose another"
+                "the tool name {name:?} is reserved for a tool with which agents like {agent} ask people; choose another"
             )));
         }
         bytes += encoded_len(&tool);
@@ -244,7 +244,7 @@ pub(crate) struct Fork {
 }
 
 pub(crate) fn fork(bytes: &[u8]) -> Accepted<Fork> {
-    // Who wants all of it need not send anything.
+    // An empty body means a fork of everything.
     let asked: Fork = if bytes.is_empty() { Fork::default() } else { super::body(bytes)? };
     Ok(Fork { title: title(asked.title)?, ..asked })
 }
@@ -283,24 +283,24 @@ mod tests {
         }
     }
 
-    fn begun(body: &str) -> Accepted<NewSetup> {
+    fn new_setup(body: &str) -> Accepted<NewSetup> {
         session(super::super::body(body.as_bytes())?, &Profiles::new([profile()]))
     }
 
-    fn begun_with(agent: &str, more: &str) -> Accepted<NewSetup> {
-        begun(&format!(r#"{{"agent":{{"name":"clerk"{agent}}}{more}}}"#))
+    fn new_setup_with(agent: &str, more: &str) -> Accepted<NewSetup> {
+        new_setup(&format!(r#"{{"agent":{{"name":"clerk"{agent}}}{more}}}"#))
     }
 
     // P-063, P-065
     #[test]
     fn secrets_are_kept_apart_and_their_placeholder_is_nothing() {
-        let new = begun_with(r#","options":{"key":"hush","name":"***"}"#, "").unwrap();
+        let new = new_setup_with(r#","options":{"key":"hush","name":"***"}"#, "").unwrap();
         assert_eq!(new.setup.options, BTreeMap::from([("name".to_owned(), "***".to_owned())]));
         assert_eq!(new.setup.secrets, BTreeSet::from(["key".to_owned()]));
         assert_eq!(new.secrets["key"], "hush");
-        let new = begun_with(r#","options":{"key":"***"}"#, "").unwrap();
+        let new = new_setup_with(r#","options":{"key":"***"}"#, "").unwrap();
         assert!(new.setup.secrets.is_empty() && new.secrets.is_empty());
-        let new = begun_with(r#","options":{"key":""}"#, "").unwrap();
+        let new = new_setup_with(r#","options":{"key":""}"#, "").unwrap();
         assert_eq!(new.setup.secrets, BTreeSet::from(["key".to_owned()]));
     }
 
@@ -331,12 +331,12 @@ mod tests {
             ),
             ("", r#","messages":"hi""#.into(), Code::BodyMalformed),
         ] {
-            let refusal = begun_with(agent, &more).unwrap_err();
+            let refusal = new_setup_with(agent, &more).unwrap_err();
             assert_eq!(refusal.code, code, "{agent} {more}: {}", refusal.detail);
         }
-        assert_eq!(begun(r#"{"agent":{"name":"nobody"}}"#).unwrap_err().code, Code::AgentNotFound);
+        assert_eq!(new_setup(r#"{"agent":{"name":"nobody"}}"#).unwrap_err().code, Code::AgentNotFound);
         for bad in ["{}", r#"{"agent":{}}"#, r#"{"agent":"clerk"}"#, r#"{"agent":{"name":null}}"#] {
-            assert_eq!(begun(bad).unwrap_err().code, Code::BodyMalformed, "{bad}");
+            assert_eq!(new_setup(bad).unwrap_err().code, Code::BodyMalformed, "{bad}");
         }
     }
 
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn trust_in_a_tool_of_the_application_has_no_effect() {
         let tools = r#","tools":[{"name":"f","description":"","parameters":{}}]"#;
-        let new = begun_with(r#","tools":[{"name":"f","trust":true},{"name":"lookup"}]"#, tools).unwrap();
+        let new = new_setup_with(r#","tools":[{"name":"f","trust":true},{"name":"lookup"}]"#, tools).unwrap();
         assert_eq!(new.setup.tools, Some(vec![ToolRef { name: "lookup".into(), trust: None }]));
     }
 
@@ -352,8 +352,8 @@ mod tests {
     #[test]
     fn a_turn_replaces_lists_and_merges_options() {
         let profile = profile();
-        let new =
-            begun_with(r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry"}"#, "").unwrap();
+        let new = new_setup_with(r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry"}"#, "")
+            .unwrap();
         let agent = |text: &str| -> Option<AgentOverrides> { Some(serde_json::from_str(text).unwrap()) };
         let changed = change(
             &new.setup,
@@ -378,9 +378,11 @@ mod tests {
     #[test]
     fn an_agent_that_was_configured_anew_leaves_no_session_behind() {
         let mut profile = profile();
-        let new =
-            begun_with(r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry","key":"k"}"#, "")
-                .unwrap();
+        let new = new_setup_with(
+            r#","tools":[{"name":"lookup"}],"options":{"name":"Ann","tone":"dry","key":"k"}"#,
+            "",
+        )
+        .unwrap();
         profile.tools.clear();
         profile.options.clear();
         let same = change(&new.setup, &profile, None, None).unwrap();

@@ -1,4 +1,4 @@
-//! What a turn brings: one message of a person, or answers to what a run waits for.
+//! The input of a turn: one message of a person, or answers to what a run waits for.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use recount_engine::{Profile, Setup};
 use recount_event::{Code, ForeignId};
 use recount_run::{CallAnswer, CallSaid};
 
-use super::message::{Said, said};
+use super::message::{MessageContent, message_content};
 use super::setup::{Change, change};
 use super::{Accepted, malformed, shortened};
 use crate::error::Refusal;
@@ -18,25 +18,25 @@ use crate::wire::{ApplicationMessage, PostSessionTurnRequest, StreamMode};
 pub(crate) struct Turn {
     pub(crate) mode: StreamMode,
     pub(crate) change: Change,
-    pub(crate) asked: Asked,
+    pub(crate) asked: TurnInput,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Asked {
-    Message(Said),
+pub(crate) enum TurnInput {
+    Message(MessageContent),
     Answers(Vec<Answer>),
 }
 
-/// What was said of one call.
+/// The answer to one call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) call: ForeignId,
-    pub(crate) said: AnswerSaid,
+    pub(crate) said: CallResponse,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum AnswerSaid {
-    Result(Said),
+pub(crate) enum CallResponse {
+    Result(MessageContent),
     Granted,
     Denied { reason: Option<String> },
 }
@@ -45,9 +45,9 @@ impl Answer {
     /// As the rules take it.
     pub(crate) fn command(self) -> CallAnswer {
         let said = match self.said {
-            AnswerSaid::Granted => CallSaid::Granted,
-            AnswerSaid::Denied { reason } => CallSaid::Denied { reason },
-            AnswerSaid::Result(said) => CallSaid::Output { output: said.output(), text: said.text() },
+            CallResponse::Granted => CallSaid::Granted,
+            CallResponse::Denied { reason } => CallSaid::Denied { reason },
+            CallResponse::Result(said) => CallSaid::Output { output: said.output(), text: said.text() },
         };
         CallAnswer { tool_call_id: self.call, said }
     }
@@ -60,7 +60,7 @@ pub(crate) fn turn(request: PostSessionTurnRequest, setup: &Setup, profile: &Pro
     Ok(Turn { mode: request.stream, change, asked })
 }
 
-fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<Asked> {
+fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<TurnInput> {
     let can = profile.capabilities;
     if messages.len() > limits::TURN_MESSAGES_MAX {
         let (count, most) = (messages.len(), limits::TURN_MESSAGES_MAX);
@@ -74,16 +74,16 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<A
     }
     if messages.iter().any(is_user) && messages.len() > 1 {
         let forms = "send one user message alone, or results and permissions";
-        return Err(malformed(format!("messages has a user message beside others; {forms}")));
+        return Err(malformed(format!("messages has a user message among others; {forms}")));
     }
     if let Some(ApplicationMessage::User { .. }) = messages.first()
         && let Some(ApplicationMessage::User { content }) = messages.pop()
     {
-        let said = said("messages[0]", content, can)?;
+        let said = message_content("messages[0]", content, can)?;
         if said.text().trim().is_empty() && !said.has_pictures() {
-            return Err(malformed("messages[0] is empty; say something"));
+            return Err(malformed("messages[0] is empty; send at least one character"));
         }
-        return Ok(Asked::Message(said));
+        return Ok(TurnInput::Message(said));
     }
     let mut calls = BTreeSet::new();
     let mut answers = Vec::with_capacity(messages.len());
@@ -92,7 +92,7 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<A
         let whose = format!("messages[{index}]");
         let (id, said) = match message {
             ApplicationMessage::Tool { tool_call_id, content } => {
-                let said = said(&whose, content, can)?;
+                let said = message_content(&whose, content, can)?;
                 let size = said.output().text().len();
                 if size > limits::RESULT_BYTES_MAX {
                     let most = limits::RESULT_BYTES_MAX;
@@ -102,22 +102,24 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<A
                     return Err(Refusal::new(Code::ImageRefused, detail));
                 }
                 bytes += size;
-                (tool_call_id, AnswerSaid::Result(said))
+                (tool_call_id, CallResponse::Result(said))
             }
             ApplicationMessage::ToolPermission { tool_call_id, granted: true, .. } => {
-                (tool_call_id, AnswerSaid::Granted)
+                (tool_call_id, CallResponse::Granted)
             }
             ApplicationMessage::ToolPermission { tool_call_id, granted: false, reason } => {
-                (tool_call_id, AnswerSaid::Denied { reason: reason_of(&whose, reason)? })
+                (tool_call_id, CallResponse::Denied { reason: reason_of(&whose, reason)? })
             }
             ApplicationMessage::User { .. } => {
-                return Err(malformed(format!("{whose} is a user message beside others; send it alone")));
+                return Err(malformed(format!("{whose} is a user message among others; send it alone")));
             }
         };
         // What cannot be the id of a call never was one.
         let call = ForeignId::parse(&id).map_err(|_| no_call(&id))?;
         if !calls.insert(call.clone()) {
-            return Err(malformed(format!("{whose} answers {call} again; send one answer for each call")));
+            return Err(malformed(format!(
+                "{whose} is a second answer to {call}; send one answer for each call"
+            )));
         }
         answers.push(Answer { call, said });
     }
@@ -127,7 +129,7 @@ fn asked(mut messages: Vec<ApplicationMessage>, profile: &Profile) -> Accepted<A
             format!("the results have {bytes} bytes as JSON; send at most {most} (ANSWERS_BYTES_MAX)");
         return Err(Refusal::new(Code::BodyTooLarge, detail));
     }
-    Ok(Asked::Answers(answers))
+    Ok(TurnInput::Answers(answers))
 }
 
 fn reason_of(whose: &str, reason: Option<String>) -> Accepted<Option<String>> {
@@ -141,9 +143,9 @@ fn reason_of(whose: &str, reason: Option<String>) -> Accepted<Option<String>> {
     Ok(Some(reason).filter(|reason| !reason.trim().is_empty()))
 }
 
-/// What those are told who answer a call that never waited for anybody.
+/// Refuses an answer to a call that never waited for one.
 pub(crate) fn no_call(id: &str) -> Refusal {
-    let advice = "answer the calls that the last turn stopped with";
+    let advice = "answer the open calls of the last turn";
     let detail = format!("no call {:?} was ever open in this session; {advice}", shortened(id));
     Refusal::new(Code::CallNotFound, detail)
 }
@@ -160,20 +162,20 @@ mod tests {
         turn(super::super::body(body.as_bytes())?, &setup, &profile)
     }
 
-    fn check_messages(messages: &str) -> Accepted<Asked> {
+    fn check_messages(messages: &str) -> Accepted<TurnInput> {
         check(&format!(r#"{{"messages":{messages}}}"#)).map(|turn| turn.asked)
     }
 
     #[test]
     fn one_message_or_answers() {
         let hi = check_messages(r#"[{"role":"user","content":"hi"}]"#).unwrap();
-        assert_eq!(hi, Asked::Message(Said::Text("hi".into())));
+        assert_eq!(hi, TurnInput::Message(MessageContent::Text("hi".into())));
         let asked = check_messages(
             r#"[{"role":"tool","toolCallId":"a","content":"x"},
                 {"role":"tool_permission","toolCallId":"b","granted":true,"reason":"fine"},
                 {"role":"tool_permission","toolCallId":"c","granted":false,"reason":" "}]"#,
         );
-        let Asked::Answers(answers) = asked.unwrap() else { panic!("they are answers") };
+        let TurnInput::Answers(answers) = asked.unwrap() else { panic!("they are answers") };
         let said: Vec<_> = answers.into_iter().map(|answer| answer.command().said).collect();
         assert_eq!(
             said,

@@ -1,4 +1,4 @@
-//! A frame of a turn's stream, and how it is written.
+//! A frame of a turn's stream, and its encoding.
 
 use std::io;
 
@@ -7,31 +7,31 @@ use recount_event::Code;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
-use super::{FrameId, ImageRef, Pictures, Shown};
+use super::{FrameId, ImageRef, Pictures, UnresolvedContent};
 use crate::wire::{StopReason, TurnError, TurnEvent};
 
-/// What is said at once.
+/// One frame with its id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
     /// `None` when it is no part of the turn: it does not move a reader's place.
     pub id: Option<FrameId>,
-    pub told: Told,
+    pub told: FramePayload,
 }
 
-/// What a frame says.
+/// The content of a frame.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum FramePayload {
     Event(TurnEvent),
     /// As [`TurnEvent::ToolResult`], its pictures not put in yet.
     ToolResult {
         tool_call_id: String,
-        content: Shown,
+        content: UnresolvedContent,
     },
 }
 
 impl Frame {
-    /// The last frame of a stream that ends before its turn does. The turn goes on, or is there to be gone on with:
-    /// who comes again from the last id is told the rest.
+    /// The last frame of a stream that ends before its turn does. The turn goes on, or can be resumed:
+    /// a client that reconnects with the last id gets the rest.
     pub fn broken_off(error: TurnError) -> Self {
         let stop = TurnEvent::TurnStop {
             stop_reason: StopReason::Error,
@@ -39,14 +39,15 @@ impl Frame {
             error: Some(error),
             awaiting: None,
         };
-        Frame { id: None, told: Told::Event(stop) }
+        Frame { id: None, told: FramePayload::Event(stop) }
     }
 
     /// As [`Frame::broken_off`], because the server goes down.
     pub fn shutting_down() -> Self {
         Frame::broken_off(TurnError {
             code: Code::ShuttingDown.to_string(),
-            message: "the server is going down; the turn is kept and can be read on when it is back".into(),
+            message: "the server is shutting down; the turn is kept and can be resumed when it is back"
+                .into(),
             retryable: true,
         })
     }
@@ -54,10 +55,10 @@ impl Frame {
     /// The pictures that have to be put in.
     pub fn pictures(&self) -> impl Iterator<Item = &ImageRef> {
         let content = match &self.told {
-            Told::Event(_) => None,
-            Told::ToolResult { content, .. } => Some(content),
+            FramePayload::Event(_) => None,
+            FramePayload::ToolResult { content, .. } => Some(content),
         };
-        content.into_iter().flat_map(Shown::pictures)
+        content.into_iter().flat_map(UnresolvedContent::pictures)
     }
 
     /// Whether a reader that has the frame `last` has this one, too.
@@ -67,14 +68,14 @@ impl Frame {
 
     /// Whether it is the last one of its stream.
     pub fn is_stop(&self) -> bool {
-        matches!(self.told, Told::Event(TurnEvent::TurnStop { .. }))
+        matches!(self.told, FramePayload::Event(TurnEvent::TurnStop { .. }))
     }
 
     /// The event with its pictures.
     pub fn event(&self, pictures: &Pictures) -> TurnEvent {
         match &self.told {
-            Told::Event(event) => event.clone(),
-            Told::ToolResult { tool_call_id, content } => {
+            FramePayload::Event(event) => event.clone(),
+            FramePayload::ToolResult { tool_call_id, content } => {
                 TurnEvent::ToolResult { tool_call_id: tool_call_id.clone(), content: content.with(pictures) }
             }
         }
@@ -83,8 +84,8 @@ impl Frame {
     /// Appends the frame as it goes out.
     pub fn write(&self, pictures: &Pictures, out: &mut BytesMut) {
         match &self.told {
-            Told::Event(event) => write(self.id, event, out),
-            Told::ToolResult { .. } => write(self.id, &self.event(pictures), out),
+            FramePayload::Event(event) => write(self.id, event, out),
+            FramePayload::ToolResult { .. } => write(self.id, &self.event(pictures), out),
         }
     }
 }
@@ -99,12 +100,12 @@ fn write(id: Option<FrameId>, event: &TurnEvent, out: &mut BytesMut) {
     out.put_slice(event.name().as_bytes());
     out.put_slice(b"\ndata: ");
     let mut json = serde_json::Serializer::with_formatter(out.writer(), OneLine);
-    event.serialize(&mut json).expect("events hold nothing that JSON cannot say");
+    event.serialize(&mut json).expect("events hold only values that JSON can represent");
     out.put_slice(b"\n\n");
 }
 
-/// JSON without anything that some reader might take for the end of a line: beside the line ends themselves these
-/// are three characters that JSON allows in strings as they are.
+/// JSON without characters that some reader might take for a line end: besides the line ends themselves these
+/// are three characters that JSON allows in strings.
 struct OneLine;
 
 /// U+0085, U+2028 and U+2029, and how they are escaped.
@@ -112,7 +113,7 @@ const LINE_ENDS: [(&str, &[u8]); 3] =
     [("\u{85}", br"\u0085"), ("\u{2028}", br"\u2028"), ("\u{2029}", br"\u2029")];
 
 impl OneLine {
-    /// They stand in strings only, where an escape says the same.
+    /// They occur in strings only, where an escape is equivalent.
     fn escaped<W: io::Write + ?Sized>(writer: &mut W, mut rest: &str) -> io::Result<()> {
         // Their first bytes; nearly every text has neither.
         while let Some(at) = rest.bytes().position(|byte| byte == 0xC2 || byte == 0xE2) {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     fn frame(event: TurnEvent) -> Frame {
-        Frame { id: Some(FrameId { sequence: 12, part: 0 }), told: Told::Event(event) }
+        Frame { id: Some(FrameId { sequence: 12, part: 0 }), told: FramePayload::Event(event) }
     }
 
     /// P-021, P-026.
@@ -202,7 +203,7 @@ mod tests {
         assert!(frame.is_stop() && !frame.is_through(FrameId { sequence: u64::MAX, part: u32::MAX }));
         check(
             "event: turn_stop\ndata: {\"stopReason\":\"error\",\"error\":{\"code\":\"shutting_down\",\
-             \"message\":\"the server is going down; the turn is kept and can be read on when it is back\",\
+             \"message\":\"the server is shutting down; the turn is kept and can be resumed when it is back\",\
              \"retryable\":true}}\n\n",
             &frame,
         );

@@ -2,16 +2,16 @@
 
 use recount_event::Event;
 
-use super::{Frame, ImageRef, Mode, Pictures, Projector, Shown, Told};
+use super::{Frame, FramePayload, ImageRef, Mode, Pictures, Projector, UnresolvedContent};
 use crate::wire::{
     Content, ContentBlock, HistoryMessage, PostSessionTurnResponse, StopReason, TurnError, TurnEvent,
 };
 
-/// Folds the frames of a segment, told in whole blocks, into messages.
+/// Folds the frames of a segment, in whole blocks, into messages.
 #[derive(Debug, Clone)]
 pub struct Gathered {
     projector: Projector,
-    /// The last one goes on where it is the assistant's.
+    /// The last one is still growing if it is the assistant's.
     messages: Vec<Generated>,
     stop: Option<TurnEvent>,
 }
@@ -20,7 +20,7 @@ pub struct Gathered {
 #[derive(Debug, Clone)]
 enum Generated {
     Assistant(Vec<ContentBlock>),
-    Tool { tool_call_id: String, content: Shown },
+    Tool { tool_call_id: String, content: UnresolvedContent },
 }
 
 impl Gathered {
@@ -42,19 +42,21 @@ impl Gathered {
 
     fn frame(&mut self, frame: Frame) {
         match frame.told {
-            Told::ToolResult { tool_call_id, content } => {
+            FramePayload::ToolResult { tool_call_id, content } => {
                 self.messages.push(Generated::Tool { tool_call_id, content });
             }
-            Told::Event(TurnEvent::Text { text, status }) => self.block(ContentBlock::Text { text, status }),
-            Told::Event(TurnEvent::Thinking { thinking, status }) => {
+            FramePayload::Event(TurnEvent::Text { text, status }) => {
+                self.block(ContentBlock::Text { text, status })
+            }
+            FramePayload::Event(TurnEvent::Thinking { thinking, status }) => {
                 self.block(ContentBlock::Thinking { thinking, status });
             }
-            Told::Event(TurnEvent::ToolCall { tool_call_id, name, input }) => {
+            FramePayload::Event(TurnEvent::ToolCall { tool_call_id, name, input }) => {
                 self.block(ContentBlock::ToolUse { tool_call_id, name, input });
             }
-            Told::Event(stop @ TurnEvent::TurnStop { .. }) => self.stop = Some(stop),
-            // Pieces are not told in this mode, and results are told with their pictures to be put in.
-            Told::Event(
+            FramePayload::Event(stop @ TurnEvent::TurnStop { .. }) => self.stop = Some(stop),
+            // This mode has no pieces, and results come with their pictures unresolved.
+            FramePayload::Event(
                 TurnEvent::TurnStart {}
                 | TurnEvent::TextDelta { .. }
                 | TurnEvent::ThinkingDelta { .. }

@@ -1,17 +1,16 @@
-//! A line of a session's history as a message. What stood in the session before its first run is told as it was sent,
-//! and not here.
+//! A line of a session's history as a message. Seed messages are returned as they were sent, and not by this module.
 
 use recount_run::view::{AnswerBlock, Block, BlockStatus, Line};
 
-use super::{ImageRef, Pictures, Shown, input_object, shown};
+use super::{ImageRef, Pictures, UnresolvedContent, input_object, shown};
 use crate::wire::{Content, ContentBlock, HistoryMessage, TextStatus};
 
-/// The line with its pictures. What the agent said is always in blocks; what a person said is in the form it came in.
+/// The line with its pictures. The agent's output is always in blocks; a person's message has its original form.
 pub fn history_message(line: &Line, pictures: &Pictures) -> HistoryMessage {
     match line {
         Line::User { text, blocks: None } => HistoryMessage::User { content: Content::Text(text.clone()) },
         Line::User { blocks: Some(blocks), .. } => {
-            HistoryMessage::User { content: Shown::of_blocks(blocks).with(pictures) }
+            HistoryMessage::User { content: UnresolvedContent::of_blocks(blocks).with(pictures) }
         }
         Line::Assistant { blocks } => {
             HistoryMessage::Assistant { content: Content::Blocks(blocks.iter().map(block).collect()) }
@@ -27,7 +26,7 @@ pub fn history_message(line: &Line, pictures: &Pictures) -> HistoryMessage {
 pub fn line_pictures(line: &Line) -> Vec<ImageRef> {
     let content = match line {
         Line::User { blocks: None, .. } | Line::Assistant { .. } => return Vec::new(),
-        Line::User { blocks: Some(blocks), .. } => Shown::of_blocks(blocks),
+        Line::User { blocks: Some(blocks), .. } => UnresolvedContent::of_blocks(blocks),
         Line::Tool { output, .. } => shown(output),
     };
     content.pictures().cloned().collect()

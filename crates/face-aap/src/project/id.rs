@@ -1,4 +1,4 @@
-//! The names of frames and of turns. Both say where they are, so that any server of a store finds them.
+//! The ids of frames and turns. Both contain their place, so any server with the store can resolve them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use recount_event::RunId;
 use ulid::Ulid;
 
-/// The place of a frame: the event that it tells, and which part of what that event says. Ascending in a stream.
+/// The place of a frame: its event, and the part of the event's frames. Ascending in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId {
     pub sequence: u64,
@@ -71,7 +71,7 @@ impl FromStr for TurnId {
     }
 }
 
-/// A whole number as it is written: no sign, no leading zero.
+/// A whole number in canonical form: no sign, no leading zero.
 fn number<N: FromStr>(text: &str) -> Option<N> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)

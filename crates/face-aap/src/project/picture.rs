@@ -1,5 +1,5 @@
-//! Content that may hold pictures which the server keeps. Events name them by artifact; the protocol knows addresses
-//! only, so whoever reads the artifacts puts them in.
+//! Content with stored pictures. Events name them by artifact; the protocol knows addresses
+//! only, so the caller that reads the artifacts resolves them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct ImageRef {
     pub mime: Option<String>,
 }
 
-/// Addresses of pictures that are kept, as `data:` URLs. One that is not here is told in words.
+/// Stored pictures as `data:` URLs. A missing one is replaced by text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pictures(BTreeMap<ForeignId, String>);
 
@@ -29,16 +29,16 @@ impl Pictures {
     }
 }
 
-/// What a message or a result says, pictures not put in yet.
+/// The content of a message or a result, with pictures unresolved.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shown {
+pub enum UnresolvedContent {
     Text(String),
-    Blocks(Vec<Piece>),
+    Blocks(Vec<UnresolvedBlock>),
 }
 
 /// One block of it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum UnresolvedBlock {
     Block(ContentBlock),
     Picture(ImageRef),
 }
@@ -53,71 +53,76 @@ struct Kept {
     mime: Option<String>,
 }
 
-impl Shown {
-    /// An output as the model was told it: a text, blocks, or anything else, which is told as the JSON that it is.
+impl UnresolvedContent {
+    /// An output as the model saw it: a text, blocks, or anything else as its JSON.
     pub fn of(output: &Json) -> Self {
         let text = output.text();
         if text.starts_with('"')
             && let Ok(words) = serde_json::from_str(text)
         {
-            return Shown::Text(words);
+            return UnresolvedContent::Text(words);
         }
         let blocks = match text.starts_with('[') {
             true => serde_json::from_str::<Vec<Json>>(text).unwrap_or_default(),
             false => Vec::new(),
         };
-        let pieces: Option<Vec<Piece>> = blocks.iter().map(Piece::of).collect();
+        let pieces: Option<Vec<UnresolvedBlock>> = blocks.iter().map(UnresolvedBlock::of).collect();
         match pieces {
-            Some(pieces) if !pieces.is_empty() => Shown::Blocks(pieces),
-            _ => Shown::Text(text.to_owned()),
+            Some(pieces) if !pieces.is_empty() => UnresolvedContent::Blocks(pieces),
+            _ => UnresolvedContent::Text(text.to_owned()),
         }
     }
 
-    /// Blocks of a message; one of a kind that the protocol does not have is told in words.
+    /// Blocks of a message; kinds that the protocol does not have become text.
     pub fn of_blocks(blocks: &[Json]) -> Self {
-        Shown::Blocks(
-            blocks.iter().map(|block| Piece::of(block).unwrap_or_else(|| Piece::words(block))).collect(),
+        UnresolvedContent::Blocks(
+            blocks
+                .iter()
+                .map(|block| UnresolvedBlock::of(block).unwrap_or_else(|| UnresolvedBlock::words(block)))
+                .collect(),
         )
     }
 
     /// The pictures that it needs.
     pub fn pictures(&self) -> impl Iterator<Item = &ImageRef> {
         let pieces = match self {
-            Shown::Text(_) => &[],
-            Shown::Blocks(pieces) => pieces.as_slice(),
+            UnresolvedContent::Text(_) => &[],
+            UnresolvedContent::Blocks(pieces) => pieces.as_slice(),
         };
         pieces.iter().filter_map(|piece| match piece {
-            Piece::Block(_) => None,
-            Piece::Picture(picture) => Some(picture),
+            UnresolvedBlock::Block(_) => None,
+            UnresolvedBlock::Picture(picture) => Some(picture),
         })
     }
 
     /// As it goes out.
     pub fn with(&self, pictures: &Pictures) -> Content {
         match self {
-            Shown::Text(text) => Content::Text(text.clone()),
-            Shown::Blocks(pieces) => {
+            UnresolvedContent::Text(text) => Content::Text(text.clone()),
+            UnresolvedContent::Blocks(pieces) => {
                 Content::Blocks(pieces.iter().map(|piece| piece.with(pictures)).collect())
             }
         }
     }
 }
 
-impl Piece {
-    fn of(block: &Json) -> Option<Piece> {
+impl UnresolvedBlock {
+    fn of(block: &Json) -> Option<UnresolvedBlock> {
         let kept: Kept = serde_json::from_str(block.text()).ok()?;
         match kept.r#type.as_str() {
-            "text" => kept.text.map(|text| Piece::Block(ContentBlock::text(text))),
+            "text" => kept.text.map(|text| UnresolvedBlock::Block(ContentBlock::text(text))),
             "image" => match (kept.artifact_id, kept.url) {
-                (Some(artifact_id), _) => Some(Piece::Picture(ImageRef { artifact_id, mime: kept.mime })),
-                (None, Some(url)) => Some(Piece::Block(ContentBlock::Image { url })),
+                (Some(artifact_id), _) => {
+                    Some(UnresolvedBlock::Picture(ImageRef { artifact_id, mime: kept.mime }))
+                }
+                (None, Some(url)) => Some(UnresolvedBlock::Block(ContentBlock::Image { url })),
                 (None, None) => None,
             },
             _ => None,
         }
     }
 
-    fn words(block: &Json) -> Piece {
+    fn words(block: &Json) -> UnresolvedBlock {
         let kept: Option<Kept> = serde_json::from_str(block.text()).ok();
         let text = match kept {
             Some(Kept { r#type, artifact_id: Some(artifact_id), mime, .. }) => {
@@ -126,13 +131,13 @@ impl Piece {
             }
             _ => block.text().to_owned(),
         };
-        Piece::Block(ContentBlock::text(text))
+        UnresolvedBlock::Block(ContentBlock::text(text))
     }
 
     fn with(&self, pictures: &Pictures) -> ContentBlock {
         match self {
-            Piece::Block(block) => block.clone(),
-            Piece::Picture(ImageRef { artifact_id, .. }) => match pictures.0.get(artifact_id) {
+            UnresolvedBlock::Block(block) => block.clone(),
+            UnresolvedBlock::Picture(ImageRef { artifact_id, .. }) => match pictures.0.get(artifact_id) {
                 Some(url) => ContentBlock::Image { url: url.clone() },
                 None => ContentBlock::text(format!("[the picture {artifact_id} is not kept any more]")),
             },

@@ -1,60 +1,60 @@
-//! An application answers the calls that wait for it. What was answered elsewhere in the meantime is no mistake of
-//! its: then it is told what really happened.
+//! Answers of an application to the calls that wait for it. If a call was answered elsewhere in the meantime, that is
+//! no error: the response reports the outcome.
 
 use recount_engine::{ListQuery, Receipt};
 use recount_event::{Code, ForeignId, Payload, RunId};
 use recount_run::{CallAnswer, CallSaid, Command};
 
-use super::beginning::Beginning;
 use super::caller::Face;
 use super::events::events;
-use super::late::{self, Fate, VIA};
+use super::late::{self, CallStatus, VIA};
+use super::turn_setup::TurnSetup;
 use crate::accept::{self, Answer, no_call};
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::TurnId;
 use crate::wire::TurnError;
 
-/// What came of answers.
+/// The outcome of answers.
 pub(super) enum Answered {
     Turn(TurnId),
-    /// The run had ended while it waited, by others, and nothing was said since.
+    /// The run ended while it waited, by another client, and no message came since.
     Ended(TurnError),
 }
 
-pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Result<Answered, Refusal> {
+pub(super) async fn answer(turn_setup: TurnSetup<'_>, answers: Vec<Answer>) -> Result<Answered, Refusal> {
     let ids: Vec<ForeignId> = answers.iter().map(|answer| answer.call.clone()).collect();
     let mut answers: Vec<CallAnswer> = answers.into_iter().map(Answer::command).collect();
-    let active = beginning.face.engine.catalogue().active_run(beginning.session).await?;
+    let active = turn_setup.face.engine.catalogue().active_run(turn_setup.session).await?;
     if let Some(run) = active {
-        take_back(&beginning, run, &mut answers).await?;
-        match submit(&beginning, run, answers.clone(), false).await {
+        take_back(&turn_setup, run, &mut answers).await?;
+        match submit(&turn_setup, run, answers.clone(), false).await {
             Ok(Some(turn)) => return Ok(Answered::Turn(turn)),
-            // The run went on in the same moment.
+            // The run continued in the same moment.
             Ok(None) => {}
             Err(refusal) if is_late(refusal.code) => {}
             Err(refusal) => return Err(refusal),
         }
     }
-    let fates = late::fates(beginning.face, beginning.session, &ids).await?;
+    let fates = late::fates(turn_setup.face, turn_setup.session, &ids).await?;
     let (mut elsewhere, mut ended) = (None, None);
     for (id, fate) in ids.iter().zip(fates) {
         match fate {
-            Fate::NeverOpen => return Err(never_open(&beginning, id).await?),
-            Fate::AnsweredHere => {
+            CallStatus::NeverOpen => return Err(never_open(&turn_setup, id).await?),
+            CallStatus::AnsweredHere => {
                 let detail = format!("call {id} was answered before in this session; read its history");
                 return Err(Refusal::new(Code::CallNotPending, detail));
             }
-            Fate::Open { by_client } => {
+            CallStatus::Open { by_client } => {
                 if by_client && is_permission(&answers, id) {
                     let detail = format!(
-                        "call {id} is the application's own to carry out; send its result, not a permission"
+                        "call {id} is executed by the application; send its result, not a permission"
                     );
                     return Err(Refusal::new(Code::BodyMalformed, detail));
                 }
             }
-            Fate::Ended { run, why } => {
-                if Some(run) != latest(&beginning).await? {
+            CallStatus::Ended { run, why } => {
+                if Some(run) != latest(&turn_setup).await? {
                     let detail = format!(
                         "the turn that waited for call {id} was given up, and the conversation went on"
                     );
@@ -62,48 +62,52 @@ pub(super) async fn answer(beginning: Beginning<'_>, answers: Vec<Answer>) -> Re
                 }
                 ended = Some(why);
             }
-            Fate::Elsewhere { run, reopened } => {
+            CallStatus::Elsewhere { run, reopened } => {
                 elsewhere = elsewhere.or(Some(TurnId { run, opening: reopened }))
             }
         }
     }
     if let Some(run) = active
-        && let Some(turn) = submit(&beginning, run, answers, true).await?
+        && let Some(turn) = submit(&turn_setup, run, answers, true).await?
     {
         return Ok(Answered::Turn(turn));
     }
     match (elsewhere, ended) {
         (Some(turn), _) => {
-            beginning.remember(turn).await;
+            turn_setup.remember(turn).await;
             Ok(Answered::Turn(turn))
         }
         (None, Some(why)) => Ok(Answered::Ended(why)),
         (None, None) => {
-            let detail = "what was answered is not waited for any more; read the session's history";
+            let detail = "the calls are no longer open; read the session's history";
             Err(Refusal::new(Code::CallNotPending, detail))
         }
     }
 }
 
 /// The newest run of the session.
-async fn latest(beginning: &Beginning<'_>) -> Result<Option<RunId>, Refusal> {
+async fn latest(turn_setup: &TurnSetup<'_>) -> Result<Option<RunId>, Refusal> {
     let query = ListQuery { limit: 1, ..ListQuery::default() };
-    let runs = beginning.face.engine.catalogue().list_session_runs(beginning.session, &query).await?.items;
-    Ok(runs.first().and_then(|row| row.id.parse().ok()))
+    let runs = turn_setup.face.engine.catalogue().list_session_runs(turn_setup.session, &query).await?.items;
+    Ok(runs.first().map(|row| row.id))
 }
 
 /// What a turn disables cannot be allowed by it: overrides hold before permissions do.
-async fn take_back(beginning: &Beginning<'_>, run: RunId, answers: &mut [CallAnswer]) -> Result<(), Refusal> {
+async fn take_back(
+    turn_setup: &TurnSetup<'_>,
+    run: RunId,
+    answers: &mut [CallAnswer],
+) -> Result<(), Refusal> {
     let is_grant = |answer: &CallAnswer| answer.said == CallSaid::Granted;
-    if beginning.change.overrides.tools.is_none() || !answers.iter().any(is_grant) {
+    if turn_setup.change.overrides.tools.is_none() || !answers.iter().any(is_grant) {
         return Ok(());
     }
-    let tools = late::tools(beginning.face, run).await?;
-    let setup = &beginning.change.setup;
+    let tools = late::tools(turn_setup.face, run).await?;
+    let setup = &turn_setup.change.setup;
     for answer in answers.iter_mut().filter(|answer| is_grant(answer)) {
         let Some(tool) = tools.get(&answer.tool_call_id) else { continue };
         let is_enabled = setup.tools.iter().flatten().any(|enabled| enabled.name == *tool);
-        if !is_enabled && !beginning.profile.hidden.contains(tool) {
+        if !is_enabled && !turn_setup.profile.hidden.contains(tool) {
             answer.said = CallSaid::Denied { reason: Some(format!("the tool {tool} is not enabled")) };
         }
     }
@@ -119,14 +123,14 @@ fn is_permission(answers: &[CallAnswer], id: &ForeignId) -> bool {
     of.is_some_and(|answer| matches!(answer.said, CallSaid::Granted | CallSaid::Denied { .. }))
 }
 
-/// `None`: there was nothing to write, because others have said it all.
+/// `None`: there was nothing to write, because other clients have answered everything.
 async fn submit(
-    beginning: &Beginning<'_>,
+    turn_setup: &TurnSetup<'_>,
     run: RunId,
     answers: Vec<CallAnswer>,
     lenient: bool,
 ) -> Result<Option<TurnId>, Refusal> {
-    let Beginning { face, profile, change, .. } = beginning;
+    let TurnSetup { face, profile, change, .. } = turn_setup;
     let command = Command::AnswerCalls {
         answers,
         by: face.caller.name.clone(),
@@ -134,7 +138,7 @@ async fn submit(
         config: accept::config(change, profile)?,
         lenient,
     };
-    let Some(receipt) = beginning.submit(run, command).await? else { return Ok(None) };
+    let Some(receipt) = turn_setup.submit(run, command).await? else { return Ok(None) };
     opening(face, run, &receipt).await.map(Some)
 }
 
@@ -154,12 +158,12 @@ pub(super) async fn opening(face: &Face, run: RunId, receipt: &Receipt) -> Resul
     Err(Refusal::new(Code::Internal, detail))
 }
 
-/// A call may stand in what the application itself brought along; nothing ever runs for that.
-async fn never_open(beginning: &Beginning<'_>, id: &ForeignId) -> Result<Refusal, Refusal> {
-    let seed = beginning.face.engine.catalogue().seed(beginning.session).await?;
+/// A call in the application's seed messages never runs and never waits.
+async fn never_open(turn_setup: &TurnSetup<'_>, id: &ForeignId) -> Result<Refusal, Refusal> {
+    let seed = turn_setup.face.engine.catalogue().seed(turn_setup.session).await?;
     if accept::call_ids(&seed).contains(id.as_str()) {
         let detail = format!(
-            "call {id} stands in what was said before the session began, and waits for nobody; nothing runs for it"
+            "call {id} is part of the messages that the session was created with; it waits for no answer"
         );
         return Ok(Refusal::new(Code::CallNotFound, detail));
     }

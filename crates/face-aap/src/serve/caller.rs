@@ -1,14 +1,14 @@
-//! Who asks a handler, and what of the house is theirs.
+//! The client of a request, and the engine and sessions it may use.
 //!
-//! Who comes in is decided before the routes; what was decided travels with the request as a [`Visitor`]. A request
-//! without one gets nowhere but to `/meta`.
+//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A request
+//! without one reaches only `/meta`.
 
 use ::http::request::Parts;
 use axum::extract::FromRequestParts;
 use recount_engine::{Caller, Engine, Profile, Scope, SessionRow, SetupRow, ToolRef, Visitor};
 use recount_event::{Code, SessionId};
 
-use super::{Place, Places};
+use super::{FaceState, StreamPermit};
 use crate::accept;
 use crate::error::Refusal;
 use crate::limits;
@@ -17,19 +17,19 @@ use crate::limits;
 pub(super) struct Face {
     pub(super) engine: Engine,
     pub(super) caller: Caller,
-    pub(super) places: Places,
+    pub(super) places: FaceState,
 }
 
-impl FromRequestParts<Places> for Face {
+impl FromRequestParts<FaceState> for Face {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, places: &Places) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, places: &FaceState) -> Result<Self, Refusal> {
         match parts.extensions.get::<Visitor>() {
             Some(Visitor { engine, caller }) => {
                 Ok(Face { engine: engine.clone(), caller: caller.clone(), places: places.clone() })
             }
             None => {
-                let detail = "nothing says who asks; send authorization: Bearer and a token";
+                let detail = "the request has no token; send authorization: Bearer and a token";
                 Err(Refusal::new(Code::TokenMissing, detail))
             }
         }
@@ -37,7 +37,7 @@ impl FromRequestParts<Places> for Face {
 }
 
 impl Face {
-    /// Refuses who may not do such a thing.
+    /// Refuses a client without this scope.
     pub(super) fn may(&self, scope: Scope) -> Result<(), Refusal> {
         if self.caller.may(scope) {
             return Ok(());
@@ -68,7 +68,7 @@ impl Face {
         if self.caller.narrowing.is_none() {
             return Ok(());
         }
-        let detail = "the token is narrowed to some tasks or sessions, and a new one would lie outside";
+        let detail = "the token is narrowed to some tasks or sessions, which cannot include a new one";
         Err(Refusal::new(Code::ScopeMissing, detail))
     }
 
@@ -81,7 +81,7 @@ impl Face {
         }
     }
 
-    /// What a session was set up with. One that no application has set up is not there for this face.
+    /// The setup of a session. A session that no application created does not exist for this face.
     pub(super) async fn setup(&self, session: SessionId) -> Result<SetupRow, Refusal> {
         let row = self.engine.catalogue().setup(session).await?;
         row.ok_or_else(|| accept::no_session(&session.to_string()))
@@ -97,11 +97,10 @@ impl Face {
         Ok(self.places.profiles.get(name)?)
     }
 
-    /// A place among those who are told turns.
-    pub(super) fn place(&self) -> Result<Place, Refusal> {
+    /// A permit for one turn response.
+    pub(super) fn place(&self) -> Result<StreamPermit, Refusal> {
         self.places.streams.try_take(&self.engine.instance(), 1).ok_or_else(|| {
-            let detail =
-                format!("{} turns are being told already; try again shortly", self.places.streams_max);
+            let detail = format!("{} turns are streamed already; try again shortly", self.places.streams_max);
             Refusal { retry_after: Some(limits::STREAMS_RETRY), ..Refusal::new(Code::TooManyStreams, detail) }
         })
     }

@@ -1,5 +1,5 @@
-//! The history of a session: what was said before it, exactly as it came, then what its runs add up to. And a session
-//! that goes on from a place in another one's.
+//! The history of a session: seed messages exactly as sent, then the fold of its runs. And forks: a session
+//! that continues from a place in another one.
 
 use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
@@ -10,7 +10,7 @@ use recount_run::view::{Line, Placed};
 
 use super::caller::Face;
 use super::http::{Answer, Ids, body_bytes, json};
-use super::once::{Again, replayed};
+use super::idempotency::{IdempotentRequest, replayed};
 use super::originals::Originals;
 use super::pictures;
 use crate::accept::{self, Kind};
@@ -25,7 +25,7 @@ pub(super) async fn get_history(face: Face, Ids(session): Ids<String>, RawQuery(
     let session = face.session_id(&session)?;
     let setup = face.setup(session).await?.setup;
     let kind = accept::history_kind(raw.as_deref())?;
-    // What was said with an agent that is not configured any more can still be read.
+    // The history with an agent that was removed from the configuration stays readable.
     let can = face.profile(&setup.agent).map(|profile| profile.capabilities).unwrap_or_default();
     let (is_declared, word) = match kind {
         Kind::Full => (can.history_full, "full"),
@@ -60,7 +60,7 @@ async fn messages(
         Kind::Compacted => {
             let (summary, lines) = history.compacted();
             if let Some(summary) = summary {
-                // It stands for all that was said before, but not for how the agent was told to be.
+                // The summary replaces all earlier messages, but not the system prompt.
                 messages.retain(is_system);
                 messages.push(sent(&HistoryMessage::User { content: Content::Text(summary.to_owned()) }));
             }
@@ -83,7 +83,7 @@ async fn messages(
     Ok(messages)
 }
 
-/// A message that a session began with, as the model is told it: without thoughts and without texts that are marked as no
+/// A seed message as the model sees it: without thoughts and without texts that are marked as no
 /// part of the answer. `None` when nothing is left.
 fn as_told(message: Json) -> Option<Json> {
     let Ok(HistoryMessage::Assistant { content: Content::Blocks(blocks) }) =
@@ -108,7 +108,7 @@ fn is_system(message: &Json) -> bool {
 }
 
 fn sent(message: &HistoryMessage) -> Json {
-    Json::of(message).expect("messages hold nothing that JSON cannot say")
+    Json::of(message).expect("messages hold only values that JSON can represent")
 }
 
 pub(super) async fn fork_session(
@@ -124,8 +124,9 @@ pub(super) async fn fork_session(
     face.setup(session).await?;
     let bytes = body_bytes(&headers, body).await?;
     let asked = accept::fork(&bytes)?;
-    let again = Again::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(session_id) = again.made {
+    let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
+    if let Some(made) = again.made {
+        let session_id = made.session()?.to_string();
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
     let messages = messages(&face, session, Kind::Full, &[]).await?;
@@ -135,7 +136,7 @@ pub(super) async fn fork_session(
         Some(Ok(at)) if at <= there_are => at,
         Some(_) => {
             let detail = format!(
-                "at is {}, but the history has {there_are} messages; send how many of them the new session begins with",
+                "at is {}, but the history has {there_are} messages; send the number of messages to start the new session with",
                 asked.at.unwrap_or_default()
             );
             return Err(Refusal::new(Code::ParameterInvalid, detail));
@@ -143,6 +144,6 @@ pub(super) async fn fork_session(
     };
     let seed = messages.into_iter().take(at).collect();
     let new = NewFork { title: asked.title, seed };
-    let row = face.engine.write().fork(session, new, again.once.as_ref()).await?;
-    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
+    let row = face.engine.write().fork(session, new, again.idempotency.as_ref()).await?;
+    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id.to_string() }))
 }

@@ -1,4 +1,4 @@
-//! HTTP as every handler meets it: ids in paths, bodies within bounds, JSON replies.
+//! HTTP for all handlers: ids in paths, bodies within limits, JSON replies.
 
 use ::http::request::Parts;
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -33,7 +33,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Ids<T> 
 pub(super) type Answer = Result<Response, Refusal>;
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let body = serde_json::to_vec(value).expect("replies hold nothing that JSON cannot say");
+    let body = serde_json::to_vec(value).expect("replies hold only values that JSON can represent");
     json_bytes(status, body.into())
 }
 
@@ -46,7 +46,7 @@ pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
-/// An answer that says nothing but that it was done.
+/// A response without a body.
 pub(super) fn empty() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -54,8 +54,8 @@ pub(super) fn empty() -> Response {
     response
 }
 
-/// Reads a JSON body within its bounds of size and time. What the head says already is refused before the body
-/// is asked for.
+/// Reads a JSON body within its limits of size and time. What the headers already rule out is refused before the body
+/// is read.
 pub(super) async fn body_bytes(headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
     let max = limits::BODY_BYTES_MAX;
     let too_large =

@@ -1,4 +1,4 @@
-//! What became of calls that are answered late: looked up in the log, since nothing else is kept of it.
+//! The outcome of calls that are answered late, read from the log, which is the only record of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,34 +13,38 @@ use crate::error::Refusal;
 use crate::limits;
 use crate::wire::TurnError;
 
-/// Through which protocol an answer came.
+/// The protocol of an answer.
 pub(super) const VIA: &str = "aap";
 
 /// See the file's head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum CallStatus {
     /// No run ever waited for it.
     NeverOpen,
     /// It is waited for.
     Open { by_client: bool },
     /// It was answered through this face.
     AnsweredHere,
-    /// Others settled it, or its time was over: the run went on at this event.
+    /// Another client settled it, or it timed out: the run continued at this event.
     Elsewhere { run: RunId, reopened: u64 },
     /// The run ended while it waited, for this reason.
     Ended { run: RunId, why: TurnError },
 }
 
 /// One fate for each call.
-pub(super) async fn fates(face: &Face, session: SessionId, ids: &[ForeignId]) -> Result<Vec<Fate>, Refusal> {
-    let mut found: BTreeMap<ForeignId, Fate> = BTreeMap::new();
+pub(super) async fn fates(
+    face: &Face,
+    session: SessionId,
+    ids: &[ForeignId],
+) -> Result<Vec<CallStatus>, Refusal> {
+    let mut found: BTreeMap<ForeignId, CallStatus> = BTreeMap::new();
     let query = ListQuery { limit: limits::RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
     let mut looked_at = 0;
     for row in face.engine.catalogue().list_session_runs(session, &query).await?.items {
         if found.len() == ids.len() || looked_at >= limits::LATE_EVENTS_MAX {
             break;
         }
-        let Ok(run) = row.id.parse::<RunId>() else { continue };
+        let run = row.id;
         let mut traces = Traces::new(ids.iter().filter(|id| !found.contains_key(*id)).cloned().collect());
         let mut from = row.first_sequence;
         while looked_at < limits::LATE_EVENTS_MAX {
@@ -59,7 +63,7 @@ pub(super) async fn fates(face: &Face, session: SessionId, ids: &[ForeignId]) ->
         }
         found.extend(traces.fates(run));
     }
-    Ok(ids.iter().map(|id| found.remove(id).unwrap_or(Fate::NeverOpen)).collect())
+    Ok(ids.iter().map(|id| found.remove(id).unwrap_or(CallStatus::NeverOpen)).collect())
 }
 
 /// The tools of the calls of a run.
@@ -83,14 +87,14 @@ fn ended(code: &str, message: &str, retryable: bool) -> TurnError {
     TurnError { code: code.to_owned(), message: message.to_owned(), retryable }
 }
 
-/// What the events of one run say of some calls.
+/// The events of one run about some calls.
 struct Traces {
     ids: BTreeSet<ForeignId>,
     /// Which call an approval is about.
     approvals: BTreeMap<ForeignId, ForeignId>,
     clients: BTreeSet<ForeignId>,
     traces: BTreeMap<ForeignId, Trace>,
-    /// Where the run went on, in order.
+    /// Where the run continued, in order.
     continued: Vec<u64>,
     ended: Option<TurnError>,
 }
@@ -99,11 +103,11 @@ struct Traces {
 struct Trace {
     /// The last stop at which it was open.
     stop: u64,
-    answered: Option<Whose>,
+    answered: Option<SettledBy>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum SettledBy {
     Ours,
     Others,
 }
@@ -143,17 +147,20 @@ impl Traces {
                 }
             }
             Payload::ApprovalResolved(resolved) => {
-                let whose = if resolved.via.as_deref() == Some(VIA) { Whose::Ours } else { Whose::Others };
+                let whose =
+                    if resolved.via.as_deref() == Some(VIA) { SettledBy::Ours } else { SettledBy::Others };
                 self.answered_approval(&resolved.approval_id, whose);
             }
-            Payload::ApprovalTimedOut(missed) => self.answered_approval(&missed.approval_id, Whose::Others),
+            Payload::ApprovalTimedOut(missed) => {
+                self.answered_approval(&missed.approval_id, SettledBy::Others)
+            }
             Payload::ToolCompleted(ended) if self.clients.contains(&ended.tool_call_id) => {
-                self.answered(&ended.tool_call_id.clone(), Whose::Ours);
+                self.answered(&ended.tool_call_id.clone(), SettledBy::Ours);
             }
             Payload::ToolFailed(ended) | Payload::ToolCancelled(ended) | Payload::ToolTimedOut(ended)
                 if self.clients.contains(&ended.tool_call_id) =>
             {
-                self.answered(&ended.tool_call_id.clone(), Whose::Others);
+                self.answered(&ended.tool_call_id.clone(), SettledBy::Others);
             }
             Payload::RunContinued(_) => self.continued.push(event.sequence),
             Payload::RunCancelled(cancelled) => {
@@ -163,34 +170,34 @@ impl Traces {
                 self.ended = Some(ended(&failed.code, &failed.message, failed.retriable));
             }
             Payload::RunFinished(_) => {
-                self.ended = Some(ended("cancelled", "somebody else has taken over", false));
+                self.ended = Some(ended("cancelled", "another client has taken over", false));
             }
             _ => {}
         }
     }
 
-    fn answered_approval(&mut self, approval: &ForeignId, whose: Whose) {
+    fn answered_approval(&mut self, approval: &ForeignId, whose: SettledBy) {
         if let Some(call) = self.approvals.get(approval).cloned() {
             self.answered(&call, whose);
         }
     }
 
-    fn answered(&mut self, call: &ForeignId, whose: Whose) {
+    fn answered(&mut self, call: &ForeignId, whose: SettledBy) {
         if let Some(trace) = self.traces.get_mut(call) {
             trace.answered.get_or_insert(whose);
         }
     }
 
-    fn fates(self, run: RunId) -> impl Iterator<Item = (ForeignId, Fate)> {
+    fn fates(self, run: RunId) -> impl Iterator<Item = (ForeignId, CallStatus)> {
         let Traces { clients, traces, continued, ended, .. } = self;
         traces.into_iter().map(move |(id, trace)| {
             let reopened = continued.iter().copied().find(|sequence| *sequence > trace.stop);
             let fate = match (trace.answered, reopened, &ended) {
-                (Some(Whose::Ours), ..) => Fate::AnsweredHere,
-                (Some(Whose::Others), Some(reopened), _) => Fate::Elsewhere { run, reopened },
-                (_, _, Some(why)) => Fate::Ended { run, why: why.clone() },
-                // Others answered it, and more is waited for: the answer to the rest tells what happened.
-                (answered, ..) => Fate::Open { by_client: answered.is_none() && clients.contains(&id) },
+                (Some(SettledBy::Ours), ..) => CallStatus::AnsweredHere,
+                (Some(SettledBy::Others), Some(reopened), _) => CallStatus::Elsewhere { run, reopened },
+                (_, _, Some(why)) => CallStatus::Ended { run, why: why.clone() },
+                // Another client answered it, and more is awaited: the response to the rest reports the outcome.
+                (answered, ..) => CallStatus::Open { by_client: answered.is_none() && clients.contains(&id) },
             };
             (id, fate)
         })

@@ -1,7 +1,7 @@
-//! Finds the newest turn of a session by the session alone, for a client that lost the turn's id. Begin with [`turn`]
+//! Finds the newest turn of a session without its id, for a client that lost it. Entry points: [`turn`]
 //! and [`standing`].
 //!
-//! The log is the only place that says where a turn begins: it is read backwards from the end of the newest run.
+//! Only the log has the start of a turn: it is read backwards from the end of the newest run.
 
 use recount_engine::{ListQuery, RunRow};
 use recount_event::{RunId, SessionId};
@@ -15,14 +15,14 @@ use crate::project::{TurnId, opens_segment};
 use crate::wire::SessionStatus;
 
 /// What a session is doing.
-pub(super) struct Standing {
+pub(super) struct SessionState {
     pub(super) status: SessionStatus,
     /// `None` unless it is running.
     pub(super) running: Option<TurnId>,
 }
 
-pub(super) async fn standing(face: &Face, session: SessionId) -> Result<Standing, Refusal> {
-    let stands = |status, running| Ok(Standing { status, running });
+pub(super) async fn standing(face: &Face, session: SessionId) -> Result<SessionState, Refusal> {
+    let stands = |status, running| Ok(SessionState { status, running });
     let Some(run) = face.engine.catalogue().active_run(session).await? else {
         return stands(SessionStatus::Idle, None);
     };
@@ -39,10 +39,7 @@ pub(super) async fn turn(face: &Face, session: SessionId) -> Result<Option<TurnI
     let Some(row) = face.engine.catalogue().list_session_runs(session, &query).await?.items.pop() else {
         return Ok(None);
     };
-    match row.id.parse() {
-        Ok(run) => last_opening(face, run, &row).await,
-        Err(_) => Ok(None),
-    }
+    last_opening(face, row.id, &row).await
 }
 
 /// The last turn of a run. `None` when the event that opened it was pruned.

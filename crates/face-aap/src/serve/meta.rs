@@ -1,4 +1,4 @@
-//! `GET /meta`: the agents as they are configured, worded once.
+//! `GET /meta`: the configured agents, encoded once.
 
 use ::http::StatusCode;
 use axum::extract::State;
@@ -6,20 +6,20 @@ use axum::response::Response;
 use bytes::Bytes;
 use recount_engine::{self as engine, Profile, Profiles};
 
-use super::Places;
+use super::FaceState;
 use super::http::json_bytes;
 use crate::wire::{
     AgentInfo, AgentOption, ApplicationCapability, Capabilities, HistoryCapability, ImageCapability,
     MetaResponse, OptionKind, Present, StreamCapability, ToolSpec, WorkspaceCapability,
 };
 
-pub(super) async fn get_meta(State(places): State<Places>) -> Response {
+pub(super) async fn get_meta(State(places): State<FaceState>) -> Response {
     json_bytes(StatusCode::OK, places.meta)
 }
 
 pub(super) fn written(profiles: &Profiles) -> Bytes {
     let meta = MetaResponse::of(profiles.iter().map(agent).collect());
-    serde_json::to_vec(&meta).expect("agents hold nothing that JSON cannot say").into()
+    serde_json::to_vec(&meta).expect("agents hold only values that JSON can represent").into()
 }
 
 fn agent(profile: &Profile) -> AgentInfo {
@@ -48,7 +48,7 @@ fn tool(tool: &engine::ToolInfo) -> ToolSpec {
 fn option(option: &engine::AgentOption) -> AgentOption {
     let (kind, default) = match &option.kind {
         engine::OptionKind::Text => (OptionKind::Text, option.default.clone()),
-        // A secret of the operator's stays one: that there is a default is all that is told.
+        // Of an operator's secret, only the existence of a default is shown.
         engine::OptionKind::Secret => (OptionKind::Secret, String::new()),
         engine::OptionKind::Select(options) => {
             (OptionKind::Select { options: options.clone() }, option.default.clone())
@@ -63,7 +63,7 @@ fn option(option: &engine::AgentOption) -> AgentOption {
     }
 }
 
-/// All modes are there for every agent.
+/// Every agent supports all modes.
 fn capabilities(profile: &Profile) -> Capabilities {
     let can = profile.capabilities;
     let yes = Some(Present {});

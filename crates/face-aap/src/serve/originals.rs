@@ -1,7 +1,7 @@
-//! Puts the original input into open calls of client tools, where the log holds it masked. It must never do so for a
-//! caller that may not act for the session, nor for a call that the server carries out. Begin with [`Originals`].
+//! Puts the original input into open calls of client tools, where the log has it masked. It must never do so for a
+//! client that may not act for the session, nor for a call that the server executes. Entry point: [`Originals`].
 //!
-//! The sealed record is deleted with the event that settles the call, so a settled call stays masked for everybody.
+//! The sealed record is deleted with the event that settles the call, so a settled call stays masked for all clients.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use recount_engine::{ClientTool, Engine, Error, Failure, Scope};
 use recount_event::{Code, ForeignId, Json, RunId};
 
 use super::caller::Face;
-use crate::project::{Frame, Told};
+use crate::project::{Frame, FramePayload};
 use crate::wire::{Content, ContentBlock, HistoryMessage, TurnEvent};
 
 /// What a masked byte looks like; input without one was not masked.
@@ -31,7 +31,7 @@ impl Originals {
     }
 
     pub(super) async fn restore_frame(&self, frame: &mut Frame) -> Result<(), Error> {
-        if let Told::Event(TurnEvent::ToolCall { tool_call_id, name, input }) = &mut frame.told {
+        if let FramePayload::Event(TurnEvent::ToolCall { tool_call_id, name, input }) = &mut frame.told {
             self.restore(tool_call_id, name, input).await?;
         }
         Ok(())
@@ -58,7 +58,7 @@ impl Originals {
         let original = std::str::from_utf8(&original).ok().and_then(|text| Json::parse(text).ok());
         *input = original.ok_or_else(|| {
             let message =
-                format!("the original input of call {call} is not JSON; cancel the turn and begin another");
+                format!("the original input of call {call} is not JSON; cancel the turn and start another");
             Error::Failed(Failure { code: Code::StoreCorrupt, message, retry_after: None, damage: None })
         })?;
         Ok(())

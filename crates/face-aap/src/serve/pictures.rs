@@ -1,13 +1,13 @@
-//! Pictures that the server keeps, as the addresses that clients know: those that they sent come back as they were.
+//! Stored pictures, as the addresses that clients know: uploaded ones are returned unchanged.
 
-use recount_engine::{ArtifactRow, Engine, Error};
+use recount_engine::{Engine, Error, FoundArtifact};
 use recount_event::{Code, SessionId};
 
 use crate::accept::data_url;
 use crate::limits;
 use crate::project::{ImageRef, Pictures};
 
-/// Those of a session, within the bound of one reply. What is not there any more is left out.
+/// The pictures of a session, within the limit of one reply. Missing ones are left out.
 pub(super) async fn of(
     engine: &Engine,
     session: SessionId,
@@ -19,21 +19,22 @@ pub(super) async fn of(
         if pictures.has(&artifact_id) {
             continue;
         }
-        let session = session.to_string();
         let rows = engine.read().artifacts_called(&artifact_id).await?;
-        // What was sent in belongs to no run before the run that asked for it has begun to work.
-        let is_ours =
-            |row: &&ArtifactRow| row.run_id.is_empty() || row.session_id.as_deref() == Some(session.as_str());
+        // An upload belongs to no run until the run that uses it has started.
+        let is_ours = |found: &&FoundArtifact| match found {
+            FoundArtifact::OfRun(row) => row.session_id == Some(session),
+            FoundArtifact::Upload(_) => true,
+        };
         let Some(row) = rows.iter().find(is_ours) else { continue };
-        let size = row.size_bytes.and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
+        let size = row.size_bytes().and_then(|size| usize::try_from(size).ok()).unwrap_or(usize::MAX);
         if size > left {
             continue;
         }
         match engine.read().artifact_bytes(row).await {
             Ok(bytes) => {
                 left -= size;
-                let mime = mime.or(row.mime.clone()).unwrap_or_else(|| "application/octet-stream".into());
-                pictures.put(artifact_id, data_url(&mime, &bytes));
+                let mime = mime.as_deref().or(row.mime()).unwrap_or("application/octet-stream");
+                pictures.put(artifact_id, data_url(mime, &bytes));
             }
             Err(error) if matches!(error.code(), Code::ArtifactBytesLost | Code::ArtifactBytesMissing) => {}
             Err(error) => return Err(error),

@@ -1,4 +1,4 @@
-//! A person says something: a run begins, or one that asked goes on.
+//! A message of a person: starts a run, or continues one that asked a question.
 
 use recount_engine::{Attached, NewRun, Order, Saying, Superseded, Upload};
 use recount_event::family::run::Queued;
@@ -6,17 +6,17 @@ use recount_event::{Code, ForeignId, Json, RunId};
 use recount_run::{Command, Status};
 
 use super::answers::opening;
-use super::beginning::Beginning;
 use super::latest;
-use crate::accept::{self, Said};
+use super::turn_setup::TurnSetup;
+use crate::accept::{self, MessageContent};
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::TurnId;
 
-/// What the model is told of calls that were open when somebody said something else.
+/// The text for the model in place of results of calls that were open when another message came.
 const SUPERSEDED: &str = "the user said something else instead of answering";
 
-/// How the session's run stands that has not ended.
+/// The state of the session's active run.
 enum Active {
     None,
     Working,
@@ -28,37 +28,39 @@ enum Active {
     Waits(RunId),
 }
 
-pub(super) async fn message(beginning: Beginning<'_>, said: Said) -> Result<TurnId, Refusal> {
-    let engine = &beginning.face.engine;
+pub(super) async fn message(turn_setup: TurnSetup<'_>, said: MessageContent) -> Result<TurnId, Refusal> {
+    let engine = &turn_setup.face.engine;
     let mut kept = None;
     for _ in 0..limits::SAY_TRIES {
-        let supersedes = match active(&beginning).await? {
+        let supersedes = match active(&turn_setup).await? {
             Active::None => None,
-            Active::Working => return Err(busy(&beginning).await),
-            Active::Asks { run, clarification } => match reply(&beginning, run, clarification, &said).await {
-                // Somebody else was first, or its time was over: look again.
-                Err(refusal) if is_over(refusal.code) => continue,
-                answered => return answered,
-            },
+            Active::Working => return Err(busy(&turn_setup).await),
+            Active::Asks { run, clarification } => {
+                match reply(&turn_setup, run, clarification, &said).await {
+                    // Another client was first, or the prompt timed out: look again.
+                    Err(refusal) if is_over(refusal.code) => continue,
+                    answered => return answered,
+                }
+            }
             Active::Waits(run) => Some(Superseded { run, reason: SUPERSEDED.into() }),
         };
         if kept.is_none() {
-            kept = Some(keep(&beginning, &said).await?);
+            kept = Some(keep(&turn_setup, &said).await?);
         }
         let saying = Saying {
-            session: beginning.session,
-            new: new_run(&beginning, &said, kept.clone().unwrap_or_default())?,
-            before: Some(beginning.row.clone()),
-            overrides: beginning.change.overrides.clone(),
+            session: turn_setup.session,
+            new: new_run(&turn_setup, &said, kept.clone().unwrap_or_default())?,
+            before: Some(turn_setup.row.clone()),
+            overrides: turn_setup.change.overrides.clone(),
             supersedes,
         };
-        return match engine.write().say(saying, beginning.again.once.as_ref()).await {
+        return match engine.write().say(saying, turn_setup.again.idempotency.as_ref()).await {
             Ok((run, _)) => Ok(TurnId { run, opening: 0 }),
-            Err(error) if error.code() == Code::SessionBusy => Err(busy(&beginning).await),
+            Err(error) if error.code() == Code::SessionBusy => Err(busy(&turn_setup).await),
             Err(error) => Err(error.into()),
         };
     }
-    Err(busy(&beginning).await)
+    Err(busy(&turn_setup).await)
 }
 
 fn is_over(code: Code) -> bool {
@@ -66,8 +68,8 @@ fn is_over(code: Code) -> bool {
 }
 
 /// Names the turn that runs, unless it stopped in this moment.
-async fn busy(beginning: &Beginning<'_>) -> Refusal {
-    let Beginning { face, session, .. } = beginning;
+async fn busy(turn_setup: &TurnSetup<'_>) -> Refusal {
+    let TurnSetup { face, session, .. } = turn_setup;
     let turn = match latest::standing(face, *session).await {
         Ok(standing) => standing.running,
         Err(refusal) => return refusal,
@@ -79,9 +81,9 @@ async fn busy(beginning: &Beginning<'_>) -> Refusal {
     Refusal { retry_after: Some(limits::TRY_AGAIN), turn, ..busy }
 }
 
-async fn active(beginning: &Beginning<'_>) -> Result<Active, Refusal> {
-    let engine = &beginning.face.engine;
-    let Some(run) = engine.catalogue().active_run(beginning.session).await? else { return Ok(Active::None) };
+async fn active(turn_setup: &TurnSetup<'_>) -> Result<Active, Refusal> {
+    let engine = &turn_setup.face.engine;
+    let Some(run) = engine.catalogue().active_run(turn_setup.session).await? else { return Ok(Active::None) };
     let Some(row) = engine.catalogue().run(run).await? else { return Ok(Active::None) };
     if row.has_ended() {
         return Ok(Active::None);
@@ -96,18 +98,18 @@ async fn active(beginning: &Beginning<'_>) -> Result<Active, Refusal> {
     })
 }
 
-/// What somebody said is the answer to a question.
+/// The message answers an open question.
 async fn reply(
-    beginning: &Beginning<'_>,
+    turn_setup: &TurnSetup<'_>,
     run: RunId,
     clarification: ForeignId,
-    said: &Said,
+    said: &MessageContent,
 ) -> Result<TurnId, Refusal> {
     if said.has_pictures() {
-        let detail = "the agent asked a question, and a picture is no answer to it; say it in words";
+        let detail = "the agent asked a question, and a picture cannot answer it; send a text";
         return Err(Refusal::new(Code::ImageRefused, detail));
     }
-    let Beginning { face, change, .. } = beginning;
+    let TurnSetup { face, change, .. } = turn_setup;
     let response = Json::of(&said.text()).expect("a text is JSON");
     let blocks = said.blocks(&[]);
     let command = Command::AnswerClarification {
@@ -115,16 +117,16 @@ async fn reply(
         response,
         blocks: Some(blocks).filter(|blocks| !blocks.is_empty()),
         by: face.caller.name.clone(),
-        config: accept::config(change, beginning.profile)?,
+        config: accept::config(change, turn_setup.profile)?,
     };
-    let Some(receipt) = beginning.submit(run, command).await? else {
+    let Some(receipt) = turn_setup.submit(run, command).await? else {
         return Err(Refusal::new(Code::ClarificationNotPending, "the question was answered before"));
     };
     opening(face, run, &receipt).await
 }
 
-/// Keeps the pictures that came along, for the run to be.
-async fn keep(beginning: &Beginning<'_>, said: &Said) -> Result<Vec<Attached>, Refusal> {
+/// Stores the attached pictures for the new run.
+async fn keep(turn_setup: &TurnSetup<'_>, said: &MessageContent) -> Result<Vec<Attached>, Refusal> {
     let mut kept = Vec::new();
     for (mime, bytes) in said.data() {
         let upload = Upload {
@@ -132,27 +134,28 @@ async fn keep(beginning: &Beginning<'_>, said: &Said) -> Result<Vec<Attached>, R
             mime: mime.to_owned(),
             name: None,
             bytes: bytes.clone(),
-            by: beginning.face.caller.id.clone(),
+            by: turn_setup.face.caller.id.clone(),
         };
-        let row = beginning.face.engine.write().upload(upload).await?;
-        let artifact_id = ForeignId::parse(&row.id).map_err(|why| {
-            Refusal::new(Code::Internal, format!("an upload is called {:?}: {why}", row.id))
-        })?;
-        kept.push(Attached { artifact_id, mime: mime.to_owned(), name: None });
+        let row = turn_setup.face.engine.write().upload(upload).await?;
+        kept.push(Attached { artifact_id: row.id, mime: mime.to_owned(), name: None });
     }
     Ok(kept)
 }
 
-fn new_run(beginning: &Beginning<'_>, said: &Said, kept: Vec<Attached>) -> Result<NewRun, Refusal> {
+fn new_run(
+    turn_setup: &TurnSetup<'_>,
+    said: &MessageContent,
+    kept: Vec<Attached>,
+) -> Result<NewRun, Refusal> {
     let (mut queued, mut order): (Queued, Order) =
-        beginning.profile.order(&beginning.change.setup.choice())?;
+        turn_setup.profile.order(&turn_setup.change.setup.choice())?;
     let text = said.text();
     queued.title = accept::run_title(&text);
     queued.request_text = Some(text);
-    queued.requested_by = Some(beginning.face.caller.name.clone());
-    queued.traceparent.clone_from(&beginning.traceparent);
+    queued.requested_by = Some(turn_setup.face.caller.name.clone());
+    queued.traceparent.clone_from(&turn_setup.traceparent);
     order.blocks = said.blocks(&kept);
     order.attachments = kept;
     queued.config = Some(order.written());
-    Ok(NewRun { queued, task: None, session: Some(beginning.session), resumed_from: None })
+    Ok(NewRun { queued, task: None, session: Some(turn_setup.session), resumed_from: None })
 }

@@ -10,8 +10,8 @@ use recount_event::SessionId;
 
 use super::caller::Face;
 use super::http::{Answer, Ids, body_bytes, empty, json};
-use super::latest::{self, Standing};
-use super::once::{Again, replayed};
+use super::idempotency::{IdempotentRequest, replayed};
+use super::latest::{self, SessionState};
 use crate::accept;
 use crate::error::Refusal;
 use crate::limits;
@@ -29,15 +29,16 @@ pub(super) async fn create_session(
     face.may(Scope::Run)?;
     face.may_make()?;
     let bytes = body_bytes(&headers, body).await?;
-    let again = Again::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(session_id) = again.made {
+    let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
+    if let Some(made) = again.made {
+        let session_id = made.session()?.to_string();
         return Ok(replayed(json(StatusCode::CREATED, &PostSessionsResponse { session_id })));
     }
     let new = accept::session(accept::body(&bytes)?, &face.places.profiles)?;
     face.may_trust(new.setup.tools.as_deref())?;
     may_work_there(&face, &new)?;
-    let row = face.engine.write().create_setup(new, again.once.as_ref()).await?;
-    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id }))
+    let row = face.engine.write().create_setup(new, again.idempotency.as_ref()).await?;
+    Ok(json(StatusCode::CREATED, &PostSessionsResponse { session_id: row.id.to_string() }))
 }
 
 /// Refuses a folder that runs may not work on before there is a session that could never work.
@@ -68,7 +69,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
         looked_at += query.limit;
         (after, has_more) = (listed.next, listed.has_more);
         for (row, setup) in listed.items {
-            let session = accept::session_id(&row.id)?;
+            let session = row.id;
             let is_theirs = face.caller.narrowing.admits(None, Some(session));
             if !is_theirs || asked.agent.as_ref().is_some_and(|agent| *agent != setup.setup.agent) {
                 continue;
@@ -124,7 +125,7 @@ async fn last_said(face: &Face, session: SessionId) -> Result<Option<String>, Re
     Ok(newest.map(|run| run.ended_at.or(run.started_at).unwrap_or(run.created_at)))
 }
 
-/// What its runs used, each by itself.
+/// The usage of its runs, added up.
 async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
     let standing = face.engine.read().session_standing(session).await?;
     Ok(Usage {
@@ -135,8 +136,8 @@ async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
     })
 }
 
-/// A session as it is shown. Secrets that were chosen are there, and are not told.
-fn info(row: SessionRow, setup: SetupRow, standing: Standing, last_said: Option<String>) -> SessionInfo {
+/// A session for lists, without its secrets.
+fn info(row: SessionRow, setup: SetupRow, standing: SessionState, last_said: Option<String>) -> SessionInfo {
     let SetupRow { setup, updated_at, .. } = setup;
     let mut options: BTreeMap<String, String> = setup.options;
     options.extend(setup.secrets.into_iter().map(|name| (name, accept::PLACEHOLDER.to_owned())));
@@ -154,7 +155,7 @@ fn info(row: SessionRow, setup: SetupRow, standing: Standing, last_said: Option<
         })
         .collect();
     SessionInfo {
-        session_id: row.id,
+        session_id: row.id.to_string(),
         agent: AgentConfig {
             name: setup.agent,
             tools,

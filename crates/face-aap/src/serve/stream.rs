@@ -1,4 +1,4 @@
-//! How a turn is told: frame by frame, or whole when it has stopped. Who leaves decides nothing: the turn goes on.
+//! Sends a turn: frame by frame, or whole when it has stopped. A client that disconnects changes nothing: the turn goes on.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,20 +18,20 @@ use recount_world::Kind;
 use super::caller::Face;
 use super::http::json;
 use super::originals::Originals;
-use super::{Place, pictures};
+use super::{StreamPermit, pictures};
 use crate::error::Refusal;
 use crate::limits;
-use crate::project::{Frame, FrameId, Gathered, Mode, Pictures, Projector, Told, TurnId};
+use crate::project::{Frame, FrameId, FramePayload, Gathered, Mode, Pictures, Projector, TurnId};
 use crate::turn_header::name;
 use crate::wire::{StreamMode, TurnError, TurnEvent};
 
-/// A turn that somebody wants to be told.
-pub(super) struct Telling {
+/// A request for the frames of a turn.
+pub(super) struct TurnStreamRequest {
     pub(super) session: SessionId,
     pub(super) turn: TurnId,
-    /// Told up to here before.
+    /// The last frame that the client has.
     pub(super) last: Option<FrameId>,
-    pub(super) place: Place,
+    pub(super) place: StreamPermit,
     /// Of calls that this reader is to carry out.
     pub(super) originals: Originals,
 }
@@ -47,7 +47,7 @@ fn end(face: &Face) -> End {
             () = shutdown.requested() => Frame::shutting_down(),
             () = caller.revoked() => Frame::broken_off(TurnError {
                 code: Code::TokenInvalid.to_string(),
-                message: "what you came in with was taken back; the turn goes on".into(),
+                message: "the token or ticket of this stream was revoked; the turn goes on".into(),
                 retryable: false,
             }),
         }
@@ -57,15 +57,15 @@ fn end(face: &Face) -> End {
 /// The same for a reply in one piece.
 fn error_of(last: Frame) -> Option<TurnError> {
     match last.told {
-        Told::Event(TurnEvent::TurnStop { error, .. }) => error,
+        FramePayload::Event(TurnEvent::TurnStop { error, .. }) => error,
         _ => None,
     }
 }
 
-/// Why a turn cannot be told any further.
+/// Why a stream of a turn breaks off.
 fn broken(error: Error) -> TurnError {
     match error.code() {
-        // Its session was deleted, and that cancels what goes on in it.
+        // Its session was deleted, which cancels its active run.
         Code::RunErased | Code::RunNotFound => TurnError {
             code: "cancelled".into(),
             message: "the session was deleted".into(),
@@ -78,7 +78,7 @@ fn broken(error: Error) -> TurnError {
     }
 }
 
-/// The run's account came to its end before the turn did, which only a damaged one does.
+/// The log of the run ended before the turn did, which only happens to a damaged one.
 fn cut_short(turn: TurnId) -> TurnError {
     TurnError {
         code: Code::Internal.to_string(),
@@ -104,12 +104,16 @@ struct Open {
     heartbeat: Heartbeat,
     over: bool,
     originals: Originals,
-    _place: Place,
+    _place: StreamPermit,
 }
 
 /// A turn as a stream.
-pub(super) async fn streamed(face: &Face, telling: Telling, mode: Mode) -> Result<Response, Refusal> {
-    let Telling { session, turn, last, place, originals } = telling;
+pub(super) async fn streamed(
+    face: &Face,
+    telling: TurnStreamRequest,
+    mode: Mode,
+) -> Result<Response, Refusal> {
+    let TurnStreamRequest { session, turn, last, place, originals } = telling;
     let open = Open {
         engine: face.engine.clone(),
         session,
@@ -133,13 +137,13 @@ pub(super) async fn streamed(face: &Face, telling: Telling, mode: Mode) -> Resul
     Ok(response)
 }
 
-/// What is told where no turn follows: others have ended the run that waited.
+/// The response where no turn follows: another client ended the waiting run.
 pub(super) fn over(why: TurnError, mode: StreamMode) -> Response {
     if mode == StreamMode::None {
         let reply = Gathered::new(0).broken_off(why, &Pictures::default());
         return json(StatusCode::OK, &reply);
     }
-    let start = Frame { id: None, told: Told::Event(TurnEvent::TurnStart {}) };
+    let start = Frame { id: None, told: FramePayload::Event(TurnEvent::TurnStart {}) };
     let mut out = BytesMut::new();
     for frame in [start, Frame::broken_off(why)] {
         frame.write(&Pictures::default(), &mut out);
@@ -168,7 +172,7 @@ impl Open {
                 biased;
                 last = &mut self.end => self.stop(&last, &mut out),
                 events = self.events.next() => match events {
-                    Ok(Some(events)) => self.tell(&events, &mut out).await,
+                    Ok(Some(events)) => self.send_events(&events, &mut out).await,
                     Ok(None) => self.stop(&Frame::broken_off(cut_short(self.turn)), &mut out),
                     Err(error) => self.stop(&Frame::broken_off(broken(error)), &mut out),
                 },
@@ -183,7 +187,7 @@ impl Open {
         last.write(&Pictures::default(), out);
     }
 
-    async fn tell(&mut self, events: &[Arc<SharedEvent>], out: &mut BytesMut) {
+    async fn send_events(&mut self, events: &[Arc<SharedEvent>], out: &mut BytesMut) {
         for event in events {
             let frames = self.projector.event(event);
             let mut frames: Vec<Frame> = frames.into_iter().filter(|frame| self.is_new(frame)).collect();
@@ -215,9 +219,9 @@ impl Open {
 
 // ---- whole ---------------------------------------------------------------------------------------
 
-/// A turn in one piece, once it has stopped. What goes wrong by then is told in the reply, as it would be in a stream.
-pub(super) async fn whole(face: &Face, telling: Telling) -> Result<Response, Refusal> {
-    let Telling { session, turn, place, originals, .. } = telling;
+/// A turn as one reply, once it has stopped. Errors until then are in the reply, as they would be in a stream.
+pub(super) async fn whole(face: &Face, telling: TurnStreamRequest) -> Result<Response, Refusal> {
+    let TurnStreamRequest { session, turn, place, originals, .. } = telling;
     let mut events = follow(&face.engine, turn).await?;
     let mut gathered = Gathered::new(turn.opening);
     let mut end = end(face);

@@ -1,24 +1,24 @@
-//! Turns: what somebody says or answers, and how it is told what came of it.
+//! Turns: their input, and the response with their output.
 
 use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
 use axum::extract::{OriginalUri, RawQuery};
 use axum::response::Response;
-use recount_engine::Scope;
+use recount_engine::{Made, Scope};
 use recount_event::{Code, RunId, SessionId};
 use recount_run::{CancelledBy, Command};
 use serde::Serialize;
 
 use super::answers::Answered;
-use super::beginning::Beginning;
 use super::caller::Face;
 use super::events::events;
 use super::http::{Answer, Ids, body_bytes, empty, json};
-use super::once::{Again, replayed};
+use super::idempotency::{IdempotentRequest, replayed};
 use super::originals::Originals;
-use super::stream::{Telling, over, streamed, whole};
+use super::stream::{TurnStreamRequest, over, streamed, whole};
+use super::turn_setup::TurnSetup;
 use super::{answers, latest, pictures, say};
-use crate::accept::{self, AnswerSaid, Asked};
+use crate::accept::{self, CallResponse, TurnInput};
 use crate::error::Refusal;
 use crate::limits;
 use crate::project::{FrameId, Gathered, Mode, Projector, TurnId, opens_segment};
@@ -41,25 +41,25 @@ pub(super) async fn create_turn(
     let bytes = body_bytes(&headers, body).await?;
     let request: PostSessionTurnRequest = accept::body(&bytes)?;
     let mode = request.stream;
-    let again = Again::of(&face, &uri, &headers, &bytes).await?;
-    if let Some(turn) = again.made.as_deref().and_then(made) {
+    let again = IdempotentRequest::of(&face, &uri, &headers, &bytes).await?;
+    if let Some(turn) = again.made.as_ref().and_then(made) {
         let originals = Originals::new(&face, turn.run, &row.setup.client_tools);
-        let telling = Telling { session, turn, last: None, place, originals };
-        return Ok(replayed(tell(&face, telling, mode).await?));
+        let telling = TurnStreamRequest { session, turn, last: None, place, originals };
+        return Ok(replayed(respond(&face, telling, mode).await?));
     }
     let profile = face.profile(&row.setup.agent)?;
     let accept::Turn { change, asked, .. } = accept::turn(request, &row.setup, profile)?;
     face.may_trust(change.overrides.tools.as_deref())?;
     let client_tools = change.setup.client_tools.clone();
     let traceparent = accept::traceparent(headers.get("traceparent"));
-    let beginning = Beginning { face: &face, session, row, profile, change, traceparent, again: &again };
+    let turn_setup = TurnSetup { face: &face, session, row, profile, change, traceparent, again: &again };
     let turn = match asked {
-        Asked::Message(said) => say::message(beginning, said).await?,
-        Asked::Answers(answers) => {
-            if answers.iter().any(|answer| answer.said == AnswerSaid::Granted) {
+        TurnInput::Message(said) => say::message(turn_setup, said).await?,
+        TurnInput::Answers(answers) => {
+            if answers.iter().any(|answer| answer.said == CallResponse::Granted) {
                 face.may(Scope::Approve)?;
             }
-            match answers::answer(beginning, answers).await? {
+            match answers::answer(turn_setup, answers).await? {
                 Answered::Turn(turn) => turn,
                 Answered::Ended(why) => return Ok(over(why, mode)),
             }
@@ -67,10 +67,10 @@ pub(super) async fn create_turn(
     };
     drop(again);
     let originals = Originals::new(&face, turn.run, &client_tools);
-    tell(&face, Telling { session, turn, last: None, place, originals }, mode).await
+    respond(&face, TurnStreamRequest { session, turn, last: None, place, originals }, mode).await
 }
 
-async fn tell(face: &Face, telling: Telling, mode: StreamMode) -> Result<Response, Refusal> {
+async fn respond(face: &Face, telling: TurnStreamRequest, mode: StreamMode) -> Result<Response, Refusal> {
     match mode {
         StreamMode::None => whole(face, telling).await,
         StreamMode::Message => streamed(face, telling, Mode::Message).await,
@@ -78,15 +78,13 @@ async fn tell(face: &Face, telling: Telling, mode: StreamMode) -> Result<Respons
     }
 }
 
-/// The turn that a request began before: by its run, which it is the beginning of, by the place where an answer let a run
-/// go on, or by itself.
-fn made(text: &str) -> Option<TurnId> {
-    if let Some((run, opening)) = text.split_once('/') {
-        return Some(TurnId { run: run.parse().ok()?, opening: opening.parse().ok()? });
-    }
-    match text.parse::<RunId>() {
-        Ok(run) => Some(TurnId { run, opening: 0 }),
-        Err(_) => text.parse().ok(),
+/// The turn that an earlier request started: by its run if it started one, or by the event at which its answer continued a
+/// run.
+fn made(made: &Made) -> Option<TurnId> {
+    match made {
+        Made::Run(run) => Some(TurnId { run: *run, opening: 0 }),
+        Made::At(run, opening) => Some(TurnId { run: *run, opening: *opening }),
+        Made::Task(_) | Made::Session(_) | Made::Pruned { .. } => None,
     }
 }
 
@@ -114,13 +112,13 @@ pub(super) async fn watch_turn(
     }
     let place = face.place()?;
     let originals = Originals::new(&face, turn.run, &setup.client_tools);
-    streamed(&face, Telling { session, turn, last, place, originals }, mode).await
+    streamed(&face, TurnStreamRequest { session, turn, last, place, originals }, mode).await
 }
 
-/// A turn as it stands.
+/// A turn and its state.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct TurnState {
     turn_id: String,
     /// `running` or `stopped`.
     status: &'static str,
@@ -150,7 +148,7 @@ pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, Stri
     let pictures = pictures::of(&face.engine, session, wanted).await?;
     let turn_id = turn.to_string();
     let mut shown = match gathered.response(&pictures) {
-        Some(reply) => Shown {
+        Some(reply) => TurnState {
             turn_id,
             status: STOPPED,
             stop_reason: Some(reply.stop_reason),
@@ -161,7 +159,7 @@ pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, Stri
         },
         None => {
             let so_far = gathered.broken_off(running(), &pictures);
-            Shown { messages: Some(so_far.messages), ..Shown::only(turn_id, RUNNING) }
+            TurnState { messages: Some(so_far.messages), ..TurnState::only(turn_id, RUNNING) }
         }
     };
     let originals = Originals::new(&face, turn.run, &setup.client_tools);
@@ -173,19 +171,27 @@ pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, Stri
     Ok(response)
 }
 
-/// Why there is no more of a turn yet; nobody is told.
+/// Why the reply of a running turn is incomplete; never sent.
 fn running() -> TurnError {
     TurnError { code: RUNNING.into(), message: RUNNING.into(), retryable: true }
 }
 
-impl Shown {
+impl TurnState {
     fn only(turn_id: String, status: &'static str) -> Self {
-        Shown { turn_id, status, stop_reason: None, messages: None, usage: None, error: None, awaiting: None }
+        TurnState {
+            turn_id,
+            status,
+            stop_reason: None,
+            messages: None,
+            usage: None,
+            error: None,
+            awaiting: None,
+        }
     }
 }
 
-/// Stops a turn that runs, and gives up what one waits for that was the last of its run. One that is over stays as it
-/// is: asked again, the answer is the same.
+/// Stops a running turn, or abandons what the last turn of a run waits for. A turn that is over stays as it
+/// is: a repeated request gets the same answer.
 pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, String)>) -> Answer {
     face.may(Scope::Run)?;
     let session = face.session_id(&session)?;
@@ -204,7 +210,7 @@ pub(super) async fn cancel_turn(face: Face, Ids((session, turn)): Ids<(String, S
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(json(StatusCode::OK, &Shown::only(turn.to_string(), STOPPED)))
+    Ok(json(StatusCode::OK, &TurnState::only(turn.to_string(), STOPPED)))
 }
 
 /// What there is of a turn.
@@ -253,7 +259,7 @@ async fn goes_on(face: &Face, run: RunId, mut from: u64) -> Result<bool, Refusal
     }
 }
 
-/// Stands in a path for the newest turn of the session, whether it runs or has stopped.
+/// In a path: the newest turn of the session, running or stopped.
 const LATEST: &str = "latest";
 
 /// The turn of a session that a path names.
@@ -263,7 +269,7 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
     }
     let turn = accept::turn_id(text)?;
     let row = face.engine.catalogue().run(turn.run).await?;
-    if row.is_none_or(|row| row.session_id != Some(session.to_string())) {
+    if row.is_none_or(|row| row.session_id != Some(session)) {
         return Err(accept::no_turn(text));
     }
     match events(face, turn.run, turn.opening, 1).await {
@@ -274,12 +280,12 @@ pub(super) async fn find(face: &Face, session: SessionId, text: &str) -> Result<
     }
 }
 
-/// Whether somebody who has this frame has the whole turn. Refuses a frame that is none of the turn's, as it is told
-/// in this mode: going on from it could leave something out.
+/// Whether a client with this frame has the whole turn. Refuses a frame that is not part of the turn in this mode:
+/// resuming from it could leave something out.
 async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result<bool, Refusal> {
     let tail = face.engine.read().tail(turn.run).await?.unwrap_or(0);
     if last.sequence >= tail {
-        let detail = format!("the frame {last} was never given; send the id of the last frame");
+        let detail = format!("the frame {last} was never sent; send the id of the last frame");
         return Err(Refusal::new(Code::CursorAhead, detail));
     }
     let mut projector = Projector::new(mode, turn.opening);
@@ -299,7 +305,7 @@ async fn is_last(face: &Face, turn: TurnId, mode: Mode, last: FrameId) -> Result
         from = end + 1;
     }
     let detail = format!(
-        "the frame {last} is none of turn {turn} as it is told here; send the id of the last frame, and stream as it was"
+        "the frame {last} is not part of turn {turn} in this mode; send the id of the last frame, in the same mode as before"
     );
     Err(Refusal::new(Code::CursorForeign, detail))
 }

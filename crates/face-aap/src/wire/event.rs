@@ -1,4 +1,4 @@
-//! What a turn's stream says. The name stands beside the data, never in it.
+//! The events of a turn's stream. The name is next to the data, never in it.
 
 use recount_event::Json;
 use serde::{Deserialize, Serialize};

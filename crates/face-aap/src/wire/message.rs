@@ -1,4 +1,4 @@
-//! Messages and what they are made of.
+//! Messages and their blocks.
 //!
 //! They are read by hand from flat objects rather than from tagged ones, so that a wrong type is refused with its
 //! place and a tool's input keeps its text.
@@ -69,7 +69,7 @@ pub(super) fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Json,
     if json.text().starts_with('{') { Ok(json) } else { Err(de::Error::custom("an object is expected")) }
 }
 
-/// What a message says: one text, or blocks.
+/// The content of a message: one text, or blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     Text(String),
@@ -105,7 +105,7 @@ pub enum ContentBlock {
     Image { url: String },
 }
 
-/// A message that can stand in a history.
+/// A message of a history.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HistoryMessage {
     System { content: String },
@@ -114,13 +114,13 @@ pub enum HistoryMessage {
     Tool { tool_call_id: String, content: Content },
 }
 
-/// A message that a turn brings.
+/// A message of a turn request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApplicationMessage {
     User {
         content: Content,
     },
-    /// What came of a call.
+    /// The result of a call.
     Tool {
         tool_call_id: String,
         content: Content,
@@ -234,7 +234,7 @@ impl Serialize for ContentBlock {
     }
 }
 
-/// A block as it comes, before its type is believed.
+/// A block as received, before its type is checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FlatBlock {
@@ -333,7 +333,7 @@ impl Serialize for ApplicationMessage {
     }
 }
 
-/// A message as it comes, before its role is believed.
+/// A message as received, before its role is checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FlatMessage {

@@ -1,4 +1,4 @@
-//! `GET /meta`: which agents there are, and what each can do.
+//! `GET /meta`: the agents and their capabilities.
 
 use recount_event::Json;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ impl MetaResponse {
     }
 }
 
-/// An agent as applications are told of it.
+/// An agent as applications see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentInfo {
     pub name: String,
@@ -56,7 +56,7 @@ pub struct AgentOption {
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum OptionKind {
     Text,
-    /// Never told again.
+    /// Never returned.
     Secret,
     /// One of these.
     Select {
@@ -64,7 +64,7 @@ pub enum OptionKind {
     },
 }
 
-/// Says yes by being there: `{}`.
+/// A capability; present means yes: `{}`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Present {}
 

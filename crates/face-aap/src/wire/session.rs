@@ -1,4 +1,4 @@
-//! Sessions: how one is begun, and how it is shown.
+//! Sessions: requests to create one, and their representation.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{AsSent, HistoryMessage, ToolSpec, Usage};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerToolRef {
     pub name: String,
-    /// Whether it may be called without asking first; not said is no.
+    /// Whether it may be called without asking first; absent means no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<bool>,
 }
@@ -29,7 +29,7 @@ pub struct AgentConfig {
 /// What changes of an agent's configuration from a turn on. Lists are replaced, options merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOverrides {
-    /// Not part of the protocol: an agent cannot be changed. Taken so that one who tries can be told.
+    /// Not part of the protocol: an agent cannot be changed. Read so that an attempt gets a clear refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub struct AgentOverrides {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PostSessionsRequest {
     pub agent: AgentConfig,
-    /// What was said before the session began.
+    /// Seed messages: the conversation before the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<AsSent<HistoryMessage>>,
     /// Tools of the application.
@@ -98,7 +98,7 @@ impl SessionStatus {
     }
 }
 
-/// A session as it is shown. Keys from `title` on are ours.
+/// The representation of a session. Keys from `title` on are ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
@@ -109,7 +109,7 @@ pub struct SessionInfo {
     pub tools: Option<Vec<ToolSpec>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What was sent when the session was begun.
+    /// What was sent when the session was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<SessionWorkspace>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,13 +135,13 @@ pub struct SessionsResponse {
     pub next: Option<String>,
 }
 
-/// The reply of `GET /sessions/{id}/history`: the kind that was asked for and no other.
+/// The reply of `GET /sessions/{id}/history`: only the requested kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryResponse {
     pub history: HistoryLists,
 }
 
-/// See [`HistoryResponse`]. What stood before the session began is told as it was sent, so messages are kept as text.
+/// See [`HistoryResponse`]. Seed messages are returned exactly as sent, so messages are kept as text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HistoryLists {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What is read, what is refused and how, and that both directions agree.
+//! Which bodies are read and which refused, and that both directions agree.
 
 use recount_event::Json;
 use serde::Serialize;
@@ -43,7 +43,7 @@ fn requests_are_read_and_written_alike() {
     );
 }
 
-/// P-066: what was said before a session began is told again exactly as it was sent.
+/// P-066: seed messages are returned exactly as they were sent.
 #[test]
 fn what_is_seeded_keeps_its_text() {
     let messages = [

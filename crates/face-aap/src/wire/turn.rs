@@ -1,4 +1,4 @@
-//! Turns: what is asked, and what an answer in one piece says.
+//! Turns: requests, and replies in one piece.
 
 use recount_event::Json;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ impl Awaiting {
 pub enum AwaitingKind {
     /// The next user message is the answer.
     Clarification,
-    /// Somebody else has to take over.
+    /// A takeover is needed.
     Handoff,
 }
 

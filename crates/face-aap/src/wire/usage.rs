@@ -10,7 +10,7 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Of the input, what the provider had read before.
     pub cached_input_tokens: u64,
-    /// Missing when nobody knows the model's price.
+    /// Missing when the model's price is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros_usd: Option<u64>,
 }

@@ -6,7 +6,7 @@ use recount_event::{ForeignId, Payload, RunId};
 use recount_run::{CancelledBy, Command};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, Told, says};
+use crate::stage::{Stage, TurnStream, says};
 
 /// A call of each kind, then words.
 const MIXED: &str = r#"
@@ -32,7 +32,7 @@ async fn mixed(stage: &Stage) -> String {
         .session(json!({
             "agent": { "name": "clerk", "tools": [
                 { "name": "lookup", "trust": true }, { "name": "gate" },
-                // P-057: whoever carries it out need not be trusted.
+                // P-057: a client that executes it need not trust it.
                 { "name": "weather", "trust": true },
             ]},
             "tools": [{ "name": "weather", "description": "", "parameters": { "type": "object" } }],
@@ -64,7 +64,7 @@ fn told_of(history: &[Value], id: &str) -> Vec<String> {
     of.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-fn ids(told: &Told) -> (String, String, String) {
+fn ids(told: &TurnStream) -> (String, String, String) {
     let one = |name: &str| told.calls(name).pop().unwrap();
     (one("weather"), one("lookup"), one("gate"))
 }
@@ -228,7 +228,7 @@ async fn what_another_face_answered_is_told_as_it_happened() {
     assert_eq!(*stage.toys.at_gate.borrow(), 0);
 }
 
-/// Somebody at another face says yes or no to what waits for leave.
+/// A client of another face approves or denies what waits for permission.
 async fn resolve(stage: &Stage, run: RunId, approve: bool) {
     let approvals = stage.events(run).await.into_iter().filter_map(|event| match event.payload() {
         Payload::ApprovalRequested(asked) => Some(asked.approval_id.clone()),
@@ -279,7 +279,7 @@ async fn a_result_for_a_call_of_ours_stands_for_it() {
 
 // P-054
 #[tokio::test]
-async fn somebody_says_something_else_instead_of_answering() {
+async fn another_message_comes_instead_of_an_answer() {
     let stage = Stage::with(MIXED).await;
     let session = mixed(&stage).await;
     let (weather, _, gate) = ids(&stage.told(&session, &says("go", "message")).await);
@@ -585,7 +585,7 @@ async fn of_two_answers_at_once_one_counts() {
     assert_eq!(told_of(&history(&stage, &session).await, &weather).len(), 1);
 }
 
-// P-066: an answer stands in the history in the form it came in.
+// P-066: an answer is in the history in the form it came in.
 #[tokio::test]
 async fn of_two_questions_each_has_its_turn() {
     let script = "[[turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which one?\" } }, \
@@ -617,7 +617,7 @@ async fn of_two_questions_each_has_its_turn() {
 
 // A handoff cannot be answered here: what is said next takes its place.
 #[tokio::test]
-async fn somebody_goes_on_talking_while_somebody_else_should_take_over() {
+async fn a_message_comes_while_a_takeover_is_needed() {
     let script = "[[scene]]\nwhen = \"never mind\"\n[[scene.turn]]\ntext = \"As you like.\"\n[[turn]]\n\
                   call = [{ name = \"hand_off\", input = { reason = \"Too hard.\" } }]\n[[turn]]\ntext = \"Over.\"\n";
     let stage = Stage::with(script).await;

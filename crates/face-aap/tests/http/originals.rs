@@ -6,7 +6,7 @@ use recount_engine::{Caller, Narrowing, Scope};
 use recount_event::ForeignId;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, Told, says};
+use crate::stage::{Stage, TurnStream, says};
 
 const CARD: &str = "4111111111111111";
 const MASKED: &str = "****************";
@@ -49,7 +49,7 @@ async fn read(stage: &Stage, caller: &Caller, session: &str, turn: &str) -> Vec<
     all
 }
 
-fn answers(told: &Told) -> Value {
+fn answers(told: &TurnStream) -> Value {
     let one = |name: &str| told.calls(name).pop().unwrap();
     json!({ "stream": "delta", "messages": [
         { "role": "tool", "toolCallId": one("pay"), "content": "done" },

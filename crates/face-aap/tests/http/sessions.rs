@@ -1,4 +1,4 @@
-//! Agents and sessions: what is told of them, how they are begun, listed, named, forked and deleted, and who may.
+//! Agents and sessions: create, list, show, name, fork and delete them, and the required scopes.
 
 use http::{Method, Request};
 use recount_engine::{Caller, Narrowing, Scope};
@@ -55,7 +55,7 @@ async fn a_trailing_slash_is_no_other_place_and_what_is_not_there_is_said() {
 
 // P-011, P-014, P-063
 #[tokio::test]
-async fn a_session_is_begun_and_shown_without_its_secrets() {
+async fn a_session_is_created_and_shown_without_its_secrets() {
     let stage = Stage::with(SCRIPT).await;
     let tool =
         json!({ "name": "weather", "description": "Says it.", "parameters": { "type": "object", "a": 1.0 } });

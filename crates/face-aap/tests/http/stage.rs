@@ -24,7 +24,7 @@ use recount_engine::{
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 use recount_event::{Event, Json, RunId, SessionId, codec};
-use recount_face_aap::{Places, router};
+use recount_face_aap::{FaceState, router};
 use recount_transport::RequestId;
 use recount_world::World;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ pub(crate) struct Stage {
 pub(crate) struct Toys {
     /// How often `lookup` was carried out.
     pub(crate) lookups: Arc<AtomicUsize>,
-    /// How often `gate` was begun, and what it waits for.
+    /// How often `gate` was started, and what it waits for.
     pub(crate) at_gate: watch::Sender<usize>,
     pub(crate) gate: Arc<Semaphore>,
 }
@@ -187,7 +187,7 @@ impl Stage {
         };
         engine.catalogue().introduce(profiles.clone());
         engine.work().employ(Arc::new(Agent::new(settings, world.clone())), 64).await.unwrap();
-        let router = router(Places::new(profiles, scenery.streams_max));
+        let router = router(FaceState::new(profiles, scenery.streams_max));
         Stage { engine, world, store, router, toys, folder }
     }
 
@@ -200,11 +200,11 @@ impl Stage {
 
     /// The same with other agents to work with.
     pub(crate) fn with_agents(mut self, profiles: Vec<Profile>) -> Stage {
-        self.router = router(Places::new(Arc::new(Profiles::new(profiles)), 100));
+        self.router = router(FaceState::new(Arc::new(Profiles::new(profiles)), 100));
         self
     }
 
-    /// Somebody with scopes.
+    /// A client with scopes.
     pub(crate) fn caller(&self, scopes: &[Scope], narrowing: Narrowing) -> (Caller, watch::Sender<bool>) {
         let (revoke, revoked) = watch::channel(false);
         let scopes = scopes.iter().copied().collect();
@@ -263,11 +263,11 @@ impl Stage {
     }
 
     /// A user message, answered as a stream of pieces, told to its end.
-    pub(crate) async fn say(&self, session: &str, text: &str) -> Told {
+    pub(crate) async fn say(&self, session: &str, text: &str) -> TurnStream {
         self.told(session, &says(text, "delta")).await
     }
 
-    pub(crate) async fn told(&self, session: &str, body: &Value) -> Told {
+    pub(crate) async fn told(&self, session: &str, body: &Value) -> TurnStream {
         self.turn(session, body).await.told().await
     }
 
@@ -276,7 +276,7 @@ impl Stage {
         let session: SessionId = session.parse().unwrap();
         let query = recount_engine::ListQuery { limit: 100, ..Default::default() };
         let runs = self.engine.catalogue().list_session_runs(session, &query).await.unwrap().items;
-        runs.iter().rev().map(|row| row.id.parse().unwrap()).collect()
+        runs.iter().rev().map(|row| row.id).collect()
     }
 
     pub(crate) async fn events(&self, run: RunId) -> Vec<Event> {
@@ -331,13 +331,13 @@ impl Reply {
     }
 
     /// A stream up to its end, each frame held against the rules of the protocol.
-    pub(crate) async fn told(self) -> Told {
+    pub(crate) async fn told(self) -> TurnStream {
         let turn = self.header("aap-turn-id").to_owned();
         let status = self.status;
         let is_stream = self.header("content-type") == "text/event-stream";
         let text = self.text().await;
         assert!(status == 200 && is_stream, "{status} {text}");
-        Told { turn, frames: frames(&text) }
+        TurnStream { turn, frames: frames(&text) }
     }
 }
 
@@ -373,12 +373,12 @@ impl Frame {
 
 /// A whole stream.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct TurnStream {
     pub(crate) turn: String,
     pub(crate) frames: Vec<Frame>,
 }
 
-impl Told {
+impl TurnStream {
     /// The names of the frames, deltas of one kind told once.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.frames.iter().map(|frame| frame.name.as_str()).collect();

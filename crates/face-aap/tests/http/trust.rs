@@ -49,7 +49,7 @@ async fn trust_needs_the_scope_to_approve() {
             let reply = ask(format!("/sessions/{session}/turns"), turn).await;
             if refused {
                 assert_eq!(reply.refused().await, (403, "scope_missing".into()), "{scopes:?} {tools}");
-                // Nothing was begun, and nothing lasts.
+                // Nothing was started, and nothing lasts.
                 assert!(stage.runs(&session).await.is_empty());
             } else {
                 let told = reply.told().await;

@@ -1,4 +1,4 @@
-//! The folder that a session works on: announced, chosen when the session is begun, shown, and refused before there is a
+//! The folder that a session works on: announced, chosen when the session is created, shown, and refused before there is a
 //! session where runs may not work on it.
 
 use http::Method;
@@ -67,7 +67,7 @@ async fn a_folder_is_refused_whatever_else_could_be_refused_of_a_run() {
 }
 
 #[tokio::test]
-async fn a_folder_that_runs_may_not_work_on_is_refused_and_no_session_is_begun() {
+async fn a_folder_that_runs_may_not_work_on_is_refused_and_no_session_is_created() {
     let stage = Stage::with(SCRIPT).await;
     let work = stage.work();
     for (workspace, status, code) in [
@@ -82,7 +82,7 @@ async fn a_folder_that_runs_may_not_work_on_is_refused_and_no_session_is_begun()
         let reply = stage.post("/sessions", &with(&workspace)).await;
         assert_eq!(reply.refused().await, (status, code.into()), "{workspace}");
     }
-    // Whoever may not begin a run may not send one to a folder.
+    // A client that may not start a run may not choose its folder.
     let (reader, _revoke) = stage.caller(&[Scope::Read, Scope::Approve], Narrowing::default());
     let body = with(&json!({ "path": work })).to_string();
     let reply = stage.ask_as(reader, Method::POST, "/sessions", &[], body).await;

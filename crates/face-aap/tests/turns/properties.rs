@@ -8,10 +8,10 @@ use recount_event::family::run::WaitKind;
 use recount_event::family::turn;
 use recount_event::{Event, ForeignId, Payload};
 use recount_face_aap::project::{Mode, Projector};
+use recount_run::generate::own_run;
 use serde_json::{Map, Value, json};
 
 use super::checker::{Folded, Session, Wanted, as_deltas_tell, check, joined_text};
-use super::dice::live;
 use super::told::{
     Segment, bytes, client_calls, counting, frames, generated, history, reply, rest, segments, text_of_all,
 };
@@ -129,7 +129,7 @@ fn in_mode(events: &[Event], segment: Segment, mode: Mode, wanted: Wanted, sessi
         let again = rest(frames(events, mode, segment.opening), last);
         assert!(bytes(&again) == bytes(&all[at + 1..]), "cut behind {last}, the rest is told differently");
     }
-    // Whoever begins to read at the opening is told the same as whoever has read all that was before.
+    // Projecting from the opening gives the same frames as projecting everything before.
     let mut projector = Projector::new(mode, segment.opening);
     let from_opening = events.iter().filter(|event| event.sequence >= segment.opening);
     assert_eq!(from_opening.flat_map(|event| projector.event(event)).collect::<Vec<_>>(), all);
@@ -149,7 +149,7 @@ proptest! {
     /// P-021 to P-024, P-026, P-029, P-031, P-032, P-038 to P-040, P-042, P-043, P-045, P-050.
     #[test]
     fn every_turn_of_every_run_can_be_folded_resumed_and_agrees_with_the_history(numbers in numbers()) {
-        holds(&live(&numbers));
+        holds(&own_run(&numbers));
     }
 }
 
@@ -169,7 +169,7 @@ fn the_dice_make_all_sorts_of_turns() {
                 (state >> 24) as u16
             })
             .collect();
-        let events = live(&numbers);
+        let events = own_run(&numbers);
         types.extend(events.iter().map(|event| event.type_name().to_owned()));
         mixed += u64::from(is_mixed(&events));
         abandoned += segments(&events).iter().filter(|segment| is_retracted(&events, **segment)).count();

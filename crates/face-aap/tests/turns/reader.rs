@@ -14,7 +14,7 @@ pub(crate) struct Heard {
 pub(crate) fn read(bytes: &[u8]) -> Vec<Heard> {
     let text = std::str::from_utf8(bytes).expect("a stream is UTF-8");
     for end in ['\r', '\u{85}', '\u{2028}', '\u{2029}', '\0'] {
-        assert!(!text.contains(end), "{end:?} stands in the stream as it is");
+        assert!(!text.contains(end), "{end:?} is in the stream unescaped");
     }
     assert!(text.is_empty() || text.ends_with("\n\n"), "the last frame is not closed");
     text.split_terminator("\n\n").filter_map(frame).collect()
@@ -49,10 +49,7 @@ fn place(text: &str) -> (u64, u32) {
 
 fn object(text: &str) -> Map<String, Value> {
     let Ok(Value::Object(data)) = serde_json::from_str(text) else { panic!("{text:?} is no object") };
-    assert!(
-        !data.contains_key("event"),
-        "the name stands in the data, where clients would take it from: {text}"
-    );
+    assert!(!data.contains_key("event"), "the name is in the data, where clients would take it from: {text}");
     data
 }
 

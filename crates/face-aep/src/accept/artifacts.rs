@@ -1,4 +1,4 @@
-//! What is asked of artifacts: names, words, ranges of bytes.
+//! Accepts requests for artifacts: names, kinds, byte ranges.
 
 use recount_event::{Code, ForeignId};
 

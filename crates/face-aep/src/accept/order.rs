@@ -1,6 +1,6 @@
-//! What is asked of a run of ours: which field goes with which kind, and what each may be.
+//! Accepts the configuration of an own run: which field is allowed for which kind, and which values.
 //!
-//! Look at [`order`]. Whether there is such a model, tool or folder is not known here; the performer says so.
+//! Look at [`order`]. Whether a model, tool or folder exists is not known here; the performer checks it.
 
 use recount_api::request::{self, Attachment};
 use recount_engine::{FileOrder, Order};
@@ -21,21 +21,21 @@ const LOOP: &[RunKind] = &[RunKind::AgentLoop];
 const COMMANDS: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git];
 const OWN: &[RunKind] = &[RunKind::AgentLoop, RunKind::Shell, RunKind::Git, RunKind::File];
 
-/// What was asked of a run, as far as a request says it by itself.
+/// The options of a requested run, as far as the request has them.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RunOptions {
     pub(crate) order: Order,
     pub(crate) model: Option<String>,
     pub(crate) workspace_mode: Option<String>,
     /// Artifacts that are still to be looked up.
     pub(crate) attachments: Vec<(ForeignId, Option<String>)>,
-    /// Whether it was said at all.
+    /// Whether network access was given at all.
     pub(crate) network: Option<bool>,
     /// The agent that the run is to be made by.
     pub(crate) agent: Option<Picked>,
 }
 
-impl Wanted {
+impl RunOptions {
     /// Fills in what the request leaves open.
     pub(crate) fn by_template(&mut self, queued: &mut Queued, template: (Queued, Order)) {
         let (by, then) = template;
@@ -73,8 +73,8 @@ fn refused(detail: String) -> Refusal {
     Refusal::new(Code::OrderRefused, detail)
 }
 
-/// The fields that are there, each with the kinds it goes with.
-fn said(order: &request::Order) -> [(&'static str, bool, &'static [RunKind]); 19] {
+/// The fields that are present, each with the kinds that allow it.
+fn given_fields(order: &request::RunConfig) -> [(&'static str, bool, &'static [RunKind]); 19] {
     [
         ("model", order.model.is_some(), LOOP),
         ("system", order.system.is_some(), LOOP),
@@ -104,22 +104,20 @@ fn named(kinds: &[RunKind]) -> String {
 }
 
 /// Without a kind there is no run that these could be for.
-pub(crate) fn no_order(order: &request::Order) -> Accepted<()> {
-    match said(order).iter().find(|(_, is_there, _)| *is_there) {
-        Some((name, ..)) => {
-            Err(refused(format!("{name} is for a run, and kind is missing; send the kind of the first run")))
-        }
+pub(crate) fn no_order(order: &request::RunConfig) -> Accepted<()> {
+    match given_fields(order).iter().find(|(_, is_there, _)| *is_there) {
+        Some((name, ..)) => Err(refused(format!("{name} needs kind; send the kind of the first run"))),
         None => Ok(()),
     }
 }
 
-/// What a run of this kind is asked to do.
-pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::Order) -> Accepted<Wanted> {
-    for (name, is_there, kinds) in said(&asked) {
+/// The configuration of a run of this kind.
+pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::RunConfig) -> Accepted<RunOptions> {
+    for (name, is_there, kinds) in given_fields(&asked) {
         if is_there && !kinds.contains(&kind) {
             let (kinds, kind) = (named(kinds), kind.as_str());
             return Err(refused(format!(
-                "{name} goes with runs of kind {kinds}, and this one is of kind {kind}; leave it out"
+                "{name} is allowed only for runs of kind {kinds}, and this one is of kind {kind}; leave it out"
             )));
         }
     }
@@ -136,7 +134,7 @@ pub(crate) fn order(kind: RunKind, queued: &Queued, asked: request::Order) -> Ac
         RunKind::External => {}
     }
     if asked.from_sequence.is_some() && asked.resume.is_none() {
-        return Err(refused("from_sequence goes with resume; name the run, too, or leave it out".to_owned()));
+        return Err(refused("from_sequence needs resume; send both, or leave it out".to_owned()));
     }
     settled(asked)
 }
@@ -147,14 +145,12 @@ fn needed(name: &str, kind: RunKind, is_there: bool) -> Accepted<()> {
 }
 
 /// Each field for itself.
-fn settled(asked: request::Order) -> Accepted<Wanted> {
+fn settled(asked: request::RunConfig) -> Accepted<RunOptions> {
     let workspace = asked.workspace.map(folder).transpose()?;
     let workspace_mode =
         asked.workspace_mode.map(|mode| one_of("workspace_mode", mode, &MODES)).transpose()?;
     if workspace_mode.as_deref() == Some("in_place") && workspace.is_none() {
-        return Err(refused(
-            "workspace_mode is in_place, and workspace is missing; name the folder".to_owned(),
-        ));
+        return Err(refused("workspace_mode in_place needs workspace; name the folder".to_owned()));
     }
     let order = Order {
         system: text("system", asked.system)?,
@@ -183,7 +179,7 @@ fn settled(asked: request::Order) -> Accepted<Wanted> {
     if attachments.len() > limits::ATTACHMENTS_MAX {
         return Err(too_many("attachments", attachments.len(), limits::ATTACHMENTS_MAX));
     }
-    Ok(Wanted {
+    Ok(RunOptions {
         order,
         model: bounded("model", asked.model, limits::NAME_BYTES_MAX)?,
         workspace_mode,
@@ -195,7 +191,7 @@ fn settled(asked: request::Order) -> Accepted<Wanted> {
 
 fn attachment(one: Attachment) -> Accepted<(ForeignId, Option<String>)> {
     let id = ForeignId::parse(&one.artifact_id).map_err(|_| {
-        refused(format!("attachments: {:?} is no id of an artifact", shortened(&one.artifact_id)))
+        refused(format!("attachments: {:?} is not the id of an artifact", shortened(&one.artifact_id)))
     })?;
     Ok((id, bounded("attachments.name", one.name, limits::PATH_BYTES_MAX)?))
 }
@@ -206,7 +202,7 @@ fn folder(path: String) -> Accepted<String> {
         Refusal::new(Code::WorkspaceRefused, format!("workspace is {shown:?}, which {why}"))
     };
     if !path.starts_with('/') {
-        return Err(refused("does not begin at the root; send the whole path"));
+        return Err(refused("is not absolute; send the whole path"));
     }
     if path.len() > limits::PATH_BYTES_MAX || path.contains('\0') {
         return Err(refused("cannot be the path of a folder"));
@@ -253,11 +249,11 @@ pub(crate) fn bounded(name: &str, text: Option<String>, most: usize) -> Accepted
     }
 }
 
-/// A text that a program can be told.
+/// A text that a program can take as an argument.
 fn plain(name: &str, text: Option<String>) -> Accepted<Option<String>> {
     match text {
         Some(text) if text.contains('\0') => {
-            Err(refused(format!("{name} has a byte 0 in it, which no program can be told")))
+            Err(refused(format!("{name} contains a zero byte, which no program accepts")))
         }
         text => Ok(text),
     }

@@ -1,6 +1,6 @@
 //! A configured agent as the template of a run, with the tools and options that a request picks. See [`template`].
 //!
-//! It must not know which agents there are, or what else the request says.
+//! It must not know which agents exist, or the rest of the request.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,7 @@ impl From<Unacceptable> for Refusal {
 pub(crate) fn picked(agent: AgentName) -> Accepted<Picked> {
     let AgentName { name, version, tools, options } = agent;
     if version.is_some() {
-        let detail =
-            "agent.version goes with kind external; an agent of this server has its own, leave it out";
+        let detail = "agent.version is allowed only for kind external; an agent of this server has its own version, leave it out";
         return Err(Refusal::new(Code::OrderRefused, detail));
     }
     let (tools_said, options_said) =
@@ -47,15 +46,15 @@ pub(crate) fn picked(agent: AgentName) -> Accepted<Picked> {
     Ok(Picked { name, tools, options: options.unwrap_or_default() })
 }
 
-/// What an agent does with what was chosen. Without a word of tools it has all of its own, and nothing but the policy
-/// decides which calls are asked about: whoever asks here could answer, too.
+/// The configuration of an agent with the given choices. Without chosen tools it has all of its own, and only the policy
+/// decides which calls need approval: a client that starts a run could answer, too.
 pub(crate) fn template(profile: &Profile, picked: &Picked) -> Accepted<(Queued, Order)> {
     let is_secret =
         |name: &&String| profile.option(name).is_some_and(|option| option.kind == OptionKind::Secret);
     if let Some(secret) = picked.options.keys().find(is_secret) {
         let detail = format!(
-            "the option {:?} of {} is secret, and would stand in the log of the run; begin a session over the face \
-             for applications, send it there, and send messages to that session",
+            "the option {:?} of {} is secret, and would be in the log of the run; create a session with it over the face \
+             for applications, and send messages to that session",
             shortened(secret),
             profile.name
         );
@@ -79,7 +78,7 @@ mod tests {
     use recount_engine::{AgentOption, ToolInfo};
     use recount_event::Json;
 
-    use super::super::order::Wanted;
+    use super::super::order::RunOptions;
     use super::*;
 
     fn profile() -> Profile {
@@ -124,7 +123,7 @@ mod tests {
         let picked = pick(r#"{"name":"clerk","options":{"language":"Dutch"}}"#);
         let made = template(&profile(), &picked).unwrap();
         let (mut wanted, mut queued) =
-            (Wanted::default(), Queued::new(recount_event::family::run::RunKind::AgentLoop));
+            (RunOptions::default(), Queued::new(recount_event::family::run::RunKind::AgentLoop));
         wanted.by_template(&mut queued, made.clone());
         assert_eq!(queued.agent.as_ref().map(|agent| agent.name.as_str()), Some("clerk"));
         assert_eq!(wanted.model.as_deref(), Some("local/a"));
@@ -134,7 +133,7 @@ mod tests {
         assert_eq!(wanted.order.workspace_source.as_deref(), Some("/srv"));
         assert!(wanted.order.network);
 
-        let mut wanted = Wanted {
+        let mut wanted = RunOptions {
             model: Some("b".into()),
             workspace_mode: Some("clone".into()),
             network: Some(false),
@@ -144,7 +143,7 @@ mod tests {
                 max_turns: Some(1),
                 ..Order::default()
             },
-            ..Wanted::default()
+            ..RunOptions::default()
         };
         wanted.by_template(&mut queued, made);
         assert_eq!((wanted.model.as_deref(), wanted.order.system.as_deref()), (Some("b"), Some("No.")));

@@ -1,4 +1,4 @@
-//! What is always allowed: list it, take it back. It is given with the answer to an approval, in `prompts`.
+//! Allowances: list and revoke. They are granted with the answer to an approval, in `prompts`.
 
 use ::http::StatusCode;
 use axum::extract::RawQuery;
@@ -19,11 +19,11 @@ pub(super) async fn list_allowances(face: Face, RawQuery(raw): RawQuery) -> Answ
     let filter = AllowanceFilter {
         scope: accept::allowance_scope(asked.get(query::SCOPE))?,
         run: match asked.get(query::RUN_ID) {
-            Some(run) => Some(accept::run_id(run)?.to_string()),
+            Some(run) => Some(accept::run_id(run)?),
             None => None,
         },
         session: match asked.get(query::SESSION_ID) {
-            Some(session) => Some(accept::session_id(session)?.to_string()),
+            Some(session) => Some(accept::session_id(session)?),
             None => None,
         },
     };
@@ -40,9 +40,9 @@ pub(super) async fn take_back_allowance(face: Face, Ids(id): Ids<String>) -> Ans
     let missing = || Refusal::new(Code::AllowanceNotFound, format!("there is no allowance {id:?}"));
     let allowance = accept::allowance_id(&id).ok_or_else(missing)?;
     let row = face.engine.catalogue().allowance(&allowance).await?.ok_or_else(missing)?;
-    let is_seen = face.admits(row.task_id.as_deref(), row.session_id.as_deref());
+    let is_seen = face.caller.narrowing.admits(row.task_id, row.session_id);
     // A narrowed token must not take from others what reaches further than it does.
-    if !is_seen || !reaches(&face, row.session_id.as_deref(), row.scope) {
+    if !is_seen || !reaches(&face, row.session_id, row.scope) {
         return Err(missing());
     }
     let row = face.engine.write().take_back(&allowance).await?;

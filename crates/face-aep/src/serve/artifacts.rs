@@ -1,7 +1,7 @@
-//! Artifacts: send in, list, show, give their bytes.
+//! Artifacts: upload, list, show, download.
 //!
-//! Bytes are whatever an agent or a person had, pages and scripts included. They are given out under their own type,
-//! so that an image can be looked at, and under headers that let no browser run anything of it.
+//! The bytes are untrusted, pages and scripts included. They are served under their own type,
+//! so that an image can be viewed, and with headers that let no browser run any of it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -16,23 +16,23 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use recount_api::query::{self, ARTIFACT_STATUSES, UPLOAD_KINDS};
 use recount_api::reply::One;
-use recount_engine::{ArtifactFilter, ArtifactRow, Upload};
+use recount_engine::{ArtifactFilter, FoundArtifact, Upload, UploadRow};
 use recount_event::{Code, EventId, ForeignId};
 
 use super::Face;
 use super::http::{Answer, BodyType, Ids, Query, body_of_type, created, json, page};
 use super::tag::is_held;
 use crate::error::Refusal;
-use crate::places::Place;
+use crate::face_state::Permit;
 use crate::{accept, limits, project};
 
-/// Nothing of it runs, nothing of it is loaded, whatever it says it is.
+/// Nothing of it runs and nothing is loaded, whatever its media type.
 const SANDBOX: &str =
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
 
 const ANY: BodyType = BodyType {
     is: |mime| mime.len() <= limits::MIME_BYTES_MAX,
-    otherwise: "the head does not say what the bytes are; send content-type, such as image/png, with 255 characters at most",
+    otherwise: "the content-type header is missing or too long; send one, such as image/png, with at most 255 characters",
     too_large: "send a smaller file",
 };
 
@@ -50,8 +50,8 @@ pub(super) async fn upload_artifact(face: Face, request: Request) -> Answer {
     let kind = if is_image { "image" } else { "file_snapshot" }.to_owned();
     let row =
         face.engine.write().upload(Upload { kind, mime, name, bytes, by: face.caller.id.clone() }).await?;
-    let id = accept::artifact_id(&row.id)?;
-    let shown = project::artifact(found(&face, &id).await?, None);
+    let id = row.id;
+    let shown = project::found_artifact(found(&face, &id).await?, None);
     Ok(created(&format!("/v1/artifacts/{id}"), &One::new("artifact", shown)))
 }
 
@@ -62,14 +62,14 @@ fn mime_of(request: &HttpRequest<Body>) -> Result<String, Refusal> {
         .ok_or_else(|| Refusal::new(Code::MediaTypeUnsupported, ANY.otherwise))
 }
 
-/// Whoever handles bytes, by how many.
-fn place(face: &Face, bytes: Option<u64>) -> Result<Place, Refusal> {
+/// A permit to transfer so many bytes.
+fn place(face: &Face, bytes: Option<u64>) -> Result<Permit, Refusal> {
     let most = limits::UPLOAD_BODY_BYTES_MAX as u64;
     let bytes = bytes.unwrap_or(most).min(most);
     let pieces = usize::try_from(bytes).unwrap_or(usize::MAX) / limits::ARTIFACT_PIECE_BYTES + 1;
-    face.places.artifacts.try_take(&face.engine.instance(), pieces).ok_or_else(|| {
+    face.face_state.artifacts.try_take(&face.engine.instance(), pieces).ok_or_else(|| {
         let at_once = limits::ARTIFACT_BYTES_AT_ONCE;
-        let detail = format!("{at_once} bytes of artifacts are on their way already; try again shortly");
+        let detail = format!("{at_once} bytes of artifacts are being transferred already; try again shortly");
         Refusal { retry_after: Some(limits::TRY_AGAIN), ..Refusal::new(Code::StoreBusy, detail) }
     })
 }
@@ -77,7 +77,7 @@ fn place(face: &Face, bytes: Option<u64>) -> Result<Place, Refusal> {
 /// Bytes on their way out, piece by piece, so that their place is free when the last has gone.
 struct Leaving {
     bytes: Bytes,
-    _place: Place,
+    _place: Permit,
 }
 
 impl http_body::Body for Leaving {
@@ -108,7 +108,7 @@ pub(super) async fn list_artifacts(face: Face, RawQuery(raw): RawQuery) -> Answe
         None => None,
     };
     let task = query.get(query::TASK_ID).map(|task| face.task_id(task)).transpose()?;
-    // Of what is not there any more nothing is said to be empty.
+    // A missing run is 404, not an empty list.
     if let Some(run) = run
         && face.engine.catalogue().run(run).await?.is_none()
     {
@@ -144,19 +144,18 @@ async fn list(face: &Face, query: &Query, filter: ArtifactFilter) -> Answer {
 }
 
 /// The first that is called so and that the caller may know of.
-pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Refusal> {
-    for row in face.engine.read().artifacts_called(id).await? {
-        let seen = if row.run_id.is_empty() {
-            face.sees_upload(id).await?
-        } else {
-            face.admits(row.task_id.as_deref(), row.session_id.as_deref())
+pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<FoundArtifact, Refusal> {
+    for found in face.engine.read().artifacts_called(id).await? {
+        let seen = match &found {
+            FoundArtifact::OfRun(row) => face.caller.narrowing.admits(row.task_id, row.session_id),
+            FoundArtifact::Upload(upload) => face.sees_upload(upload),
         };
         if seen {
-            return Ok(row);
+            return Ok(found);
         }
     }
-    // Of what went with a run only those hear who could see the run, and of an erased one that is nobody who is
-    // narrowed.
+    // An artifact deleted with its run is reported only to clients that could see the run; narrowed tokens cannot see an
+    // erased one.
     match face.engine.read().run_of_gone_artifact(id).await? {
         Some(run) if !face.sees_run(run).await? => Err(accept::no_artifact(id.as_str())),
         Some(_) => Err(face.engine.read().missing_artifact(id).await.into()),
@@ -167,9 +166,9 @@ pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<ArtifactRow, Re
 pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
-    let is_small = row.size_bytes.is_some_and(|size| size <= limits::DIFF_INLINE_BYTES_MAX);
-    let diff = match row.kind == "patch" && is_small {
-        // Those that are not here are told by asking for them.
+    let is_small = row.size_bytes().is_some_and(|size| size <= limits::DIFF_INLINE_BYTES_MAX);
+    let diff = match row.kind() == "patch" && is_small {
+        // A read of its bytes reports a missing blob.
         true => match face.engine.read().artifact_bytes(&row).await {
             Ok(bytes) => String::from_utf8(bytes.to_vec()).ok(),
             Err(error) if matches!(error.code(), Code::ArtifactBytesLost | Code::ArtifactBytesMissing) => {
@@ -179,27 +178,30 @@ pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
         },
         false => None,
     };
-    Ok(json(StatusCode::OK, &One::new("artifact", project::artifact(row, diff))))
+    Ok(json(StatusCode::OK, &One::new("artifact", project::found_artifact(row, diff))))
 }
 
 pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: HeaderMap) -> Answer {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
-    let place = place(&face, row.size_bytes)?;
+    let place = place(&face, row.size_bytes())?;
     let bytes = face.engine.read().artifact_bytes(&row).await?;
-    let tag = format!("\"{}\"", row.hash.as_deref().unwrap_or_default());
+    let tag = format!("\"{}\"", row.hash().unwrap_or_default());
     let held: Vec<HeaderValue> = headers.get_all(header::IF_NONE_MATCH).iter().cloned().collect();
     let mut response = Response::new(Body::empty());
     let given = response.headers_mut();
-    let mime = row.mime.as_deref().unwrap_or("application/octet-stream");
+    let mime = row.mime().unwrap_or("application/octet-stream");
     given.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(SANDBOX));
     given.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     given.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     given.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // It never changes, but who may read it may.
+    // It never changes, but the right to read it may.
     given.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     given.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    given.insert(header::CONTENT_DISPOSITION, disposition(&row, mime));
+    given.insert(
+        header::CONTENT_DISPOSITION,
+        disposition(row.name().or(row.path()).unwrap_or(row.id()), mime),
+    );
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         given.insert(header::ETAG, tag);
     }
@@ -236,12 +238,11 @@ fn part(bytes: &Bytes, first: u64, last: u64) -> Bytes {
     bytes.slice(place(first)..place(last.saturating_add(1)))
 }
 
-/// Pictures may be shown where they are asked for; whatever else a browser could take for a page is saved.
-fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
+/// Images may be shown inline; anything else that a browser could render is downloaded.
+fn disposition(name: &str, mime: &str) -> HeaderValue {
     let is_picture = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"].contains(&mime);
     let is_plain = mime.starts_with("text/plain") || mime.starts_with("text/x-diff");
     let how = if is_picture || is_plain { "inline" } else { "attachment" };
-    let name = row.name.as_deref().or(row.path.as_deref()).unwrap_or(&row.id);
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let plain: String = name.chars().take(100).map(safe).collect();
@@ -261,13 +262,9 @@ fn disposition(row: &ArtifactRow, mime: &str) -> HeaderValue {
 }
 
 impl Face {
-    /// What belongs to no run yet belongs to who sent it; who is narrowed sees nothing of others.
-    async fn sees_upload(&self, id: &ForeignId) -> Result<bool, Refusal> {
-        if self.caller.narrowing.is_none() {
-            return Ok(true);
-        }
-        let upload = self.engine.catalogue().uploaded(id).await?;
-        Ok(upload.is_some_and(|upload| upload.by == self.caller.id))
+    /// An upload without a run belongs to its uploader; a narrowed token sees no others.
+    fn sees_upload(&self, upload: &UploadRow) -> bool {
+        self.caller.narrowing.is_none() || upload.by == self.caller.id
     }
 }
 
@@ -277,16 +274,7 @@ mod tests {
 
     #[test]
     fn names_and_types_that_would_be_run_are_saved_under_plain_names() {
-        let row = |name: &str| {
-            ArtifactRow {
-            name: Some(name.into()),
-            ..serde_json::from_str(
-                r#"{"id":"art_1","event_id":"e","run_id":"r","kind":"image","status":"created","created_at":"x"}"#,
-            )
-            .unwrap()
-        }
-        };
-        let said = |name: &str, mime: &str| disposition(&row(name), mime).to_str().unwrap().to_owned();
+        let said = |name: &str, mime: &str| disposition(name, mime).to_str().unwrap().to_owned();
         assert_eq!(said("a.png", "image/png"), "inline; filename=\"a.png\"");
         assert_eq!(said("a.html", "text/html"), "attachment; filename=\"a.html\"");
         assert_eq!(said("a.svg", "image/svg+xml"), "attachment; filename=\"a.svg\"");

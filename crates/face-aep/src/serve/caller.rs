@@ -1,7 +1,7 @@
-//! Who asks a handler, and what of the house is theirs.
+//! The client of a request, and the engine and runs it may use.
 //!
-//! Who comes in is decided before the routes; what was decided travels with the request as a [`Visitor`]. A
-//! request without one gets nowhere.
+//! The guard admits clients before the routes; its result is a [`Visitor`] in the request. A
+//! request without one is refused.
 
 use std::fmt::Debug;
 
@@ -16,15 +16,15 @@ use recount_event::{Code, RunId, SessionId, TaskId};
 use super::Face;
 use crate::accept;
 use crate::error::Refusal;
-use crate::places::Places;
+use crate::face_state::FaceState;
 
-impl FromRequestParts<Places> for Face {
+impl FromRequestParts<FaceState> for Face {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, places: &Places) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, face_state: &FaceState) -> Result<Self, Refusal> {
         match parts.extensions.get::<Visitor>() {
             Some(Visitor { engine, caller }) => {
-                Ok(Face { engine: engine.clone(), caller: caller.clone(), places: places.clone() })
+                Ok(Face { engine: engine.clone(), caller: caller.clone(), face_state: face_state.clone() })
             }
             None => Err(nobody()),
         }
@@ -32,10 +32,10 @@ impl FromRequestParts<Places> for Face {
 }
 
 fn nobody() -> Refusal {
-    Refusal::new(Code::TokenMissing, "nothing says who asks; send authorization: Bearer and a token")
+    Refusal::new(Code::TokenMissing, "the request has no token; send authorization: Bearer and a token")
 }
 
-/// Stands before each route: only who has one of its scopes comes through.
+/// A layer on each route: passes only clients with one of its scopes.
 pub(super) async fn allow<Name: Debug>(
     State(route): State<Route<Name>>,
     request: Request,
@@ -85,7 +85,7 @@ impl Face {
             return Ok(true);
         }
         let row = self.engine.catalogue().run(run).await?;
-        Ok(row.is_some_and(|row| self.admits(row.task_id.as_deref(), row.session_id.as_deref())))
+        Ok(row.is_some_and(|row| self.caller.narrowing.admits(row.task_id, row.session_id)))
     }
 
     pub(super) fn task_id(&self, text: &str) -> Result<TaskId, Refusal> {
@@ -104,17 +104,6 @@ impl Face {
         Err(Refusal::new(Code::SessionNotFound, format!("there is no session {session}")))
     }
 
-    /// Whether something of this task and this session may be known.
-    pub(super) fn admits(&self, task: Option<&str>, session: Option<&str>) -> bool {
-        let narrowing = &self.caller.narrowing;
-        // Most are not narrowed, and then nothing needs to be read.
-        narrowing.is_none()
-            || narrowing.admits(
-                task.and_then(|task| task.parse::<TaskId>().ok()),
-                session.and_then(|session| session.parse::<SessionId>().ok()),
-            )
-    }
-
     /// Refuses to make something outside of what the caller was narrowed to.
     pub(super) fn may_make_in(
         &self,
@@ -126,7 +115,7 @@ impl Face {
             Some(task) => Err(Refusal::new(Code::TaskNotFound, format!("there is no task {task}"))),
             None => Err(Refusal::new(
                 Code::ScopeMissing,
-                "the token is narrowed to some tasks or sessions, and this would lie outside; name one of them",
+                "the token is narrowed to some tasks or sessions, which do not include this; name one of them",
             )),
         }
     }

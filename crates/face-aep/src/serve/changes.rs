@@ -1,4 +1,4 @@
-//! What runs changed in their copies, and bringing it back.
+//! Changes of runs in their workspace copies: list, show, apply.
 
 use ::http::StatusCode;
 use axum::extract::Request;

@@ -11,7 +11,7 @@ use recount_api::reply::{One, Receipt};
 use recount_api::request::AppendEvents;
 use recount_engine::Sieve;
 use recount_event::{Code, RunId};
-use recount_transport::media::{self, Wanted};
+use recount_transport::media::{self, ResponseFormat};
 use recount_transport::{RequestId, sse};
 use recount_world::Kind;
 
@@ -49,11 +49,11 @@ async fn append(face: &Face, run: RunId, request: Request) -> Answer {
     Ok(json(StatusCode::OK, &One::new("receipt", reply)))
 }
 
-/// What a reader of events asks for.
+/// A request to read events.
 struct Reading {
     stream: bool,
     after: Option<u64>,
-    /// Whether the cursor came as `Last-Event-ID`, that is, from a reader that comes again.
+    /// Whether the cursor came as `Last-Event-ID`, that is, from a reconnecting reader.
     again: bool,
     limit: usize,
 }
@@ -64,9 +64,9 @@ fn reading(headers: &HeaderMap, raw: Option<&str>, parameter: &str) -> Result<Re
     let accept: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let stream = match media::prefers_event_stream(Some(&accept.join(","))) {
-        Wanted::Json => false,
-        Wanted::EventStream => true,
-        Wanted::Neither => {
+        ResponseFormat::Json => false,
+        ResponseFormat::EventStream => true,
+        ResponseFormat::Neither => {
             return Err(Refusal::new(
                 Code::NotAcceptable,
                 "the Accept header allows neither application/json nor text/event-stream",
@@ -141,7 +141,7 @@ async fn read_run(
     }
     let subscription = face.engine.read().follow_run(run, reading.after).await?;
     if reading.again && nothing_can_follow(face, run, reading.after).await? {
-        // Tells a browser to stop coming again.
+        // Stops a browser from reconnecting.
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -202,7 +202,7 @@ async fn follow_feed(face: &Face, after: Option<u64>, sieve: Sieve, id: &Request
     event_stream(face, subscription, Cursor::Position, id)
 }
 
-/// Like any reading, but `after_position=latest` stands for where the feed ends now.
+/// Like any read, but `after_position=latest` is the current end of the feed.
 async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Result<Reading, Refusal> {
     if Query::parse(raw).get(query::AFTER_POSITION) != Some(query::LATEST) {
         return reading(headers, raw, query::AFTER_POSITION);
@@ -215,7 +215,7 @@ async fn reading_feed(face: &Face, headers: &HeaderMap, raw: Option<&str>) -> Re
     Ok(Reading { after: Some(latest), ..reading })
 }
 
-/// Always a stream, also for clients that do not say what they accept.
+/// Always a stream, also for clients without an `Accept` header.
 pub(super) async fn stream_feed(
     face: Face,
     RawQuery(raw): RawQuery,
@@ -250,12 +250,12 @@ fn event_stream(
     cursor: Cursor,
     RequestId(id): &RequestId,
 ) -> Answer {
-    let Some(place) = face.places.streams.try_take(&face.engine.instance(), 1) else {
+    let Some(place) = face.face_state.streams.try_take(&face.engine.instance(), 1) else {
         return Err(Refusal {
             retry_after: Some(limits::STREAMS_RETRY),
             ..Refusal::new(
                 Code::TooManyStreams,
-                format!("{} streams are open already", face.places.streams_max),
+                format!("{} streams are open already", face.face_state.streams_max),
             )
         });
     };
@@ -263,8 +263,8 @@ fn event_stream(
     let mut caller = face.caller.clone();
     let over = async move {
         tokio::select! {
-            () = shutdown.requested() => "the server is going down; come again with the last id",
-            () = caller.revoked() => "what you came in with was taken back",
+            () = shutdown.requested() => "the server is shutting down; reconnect with the last id",
+            () = caller.revoked() => "the token or ticket of this stream was revoked",
         }
     };
     let handover = stream::open(subscription, cursor, Box::pin(over), id.to_string(), place);

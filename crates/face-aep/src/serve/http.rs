@@ -1,4 +1,4 @@
-//! HTTP as every handler meets it: ids in paths, bodies within bounds, queries, JSON replies.
+//! HTTP for all handlers: ids in paths, bodies within limits, queries, JSON replies.
 
 use ::http::request::Parts;
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -41,7 +41,7 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
 }
 
 pub(super) fn written(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("replies hold nothing that JSON cannot say")
+    serde_json::to_vec(value).expect("replies hold only values that JSON can represent")
 }
 
 pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {
@@ -53,7 +53,7 @@ pub(super) fn json_bytes(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
-/// What a body must be declared as, and what those are told who send another one.
+/// The required content type of a body, and the refusal of any other.
 pub(super) struct BodyType {
     pub(super) is: fn(&str) -> bool,
     pub(super) otherwise: &'static str,
@@ -72,8 +72,8 @@ pub(super) async fn body_bytes(request: Request, max: usize) -> Result<Bytes, Re
     body_of_type(request, max, &JSON).await
 }
 
-/// Reads a body within its bounds of size and time. What the head says already is refused before the body
-/// is asked for.
+/// Reads a body within its limits of size and time. What the headers already rule out is refused before the body
+/// is read.
 pub(super) async fn body_of_type(request: Request, max: usize, wanted: &BodyType) -> Result<Bytes, Refusal> {
     let declared = request
         .headers()
@@ -115,14 +115,14 @@ pub(super) async fn body_of_type(request: Request, max: usize, wanted: &BodyType
     Ok(bytes)
 }
 
-/// What those are told whose body is compressed: a small one could unfold to any size.
+/// Refuses a compressed body: a small one could unfold to any size.
 pub fn encoded(headers: &HeaderMap) -> Option<Refusal> {
     let encoding = headers.get(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity")?;
     let detail = format!("the body is encoded as {encoding:?}; send it as it is, without content-encoding");
     Some(Refusal::new(Code::MediaTypeUnsupported, detail))
 }
 
-/// The query as pairs, of which none comes twice.
+/// The query as pairs without duplicates.
 pub(super) struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -157,8 +157,8 @@ impl Query {
     }
 }
 
-/// A page of a list, where it goes on, and which of its rows are damaged: callers that see only a part of things are told
-/// which kind of row, and not whose.
+/// A page of a list, its cursor, and its damaged rows: clients that see only a part of the items get
+/// the kind of row, and not its owner.
 pub(super) fn page<T: Serialize>(
     face: &Face,
     shown: Vec<T>,

@@ -1,4 +1,4 @@
-//! `POST /imports`: one run, as the lines that an export gave.
+//! `POST /imports`: one run, as the lines of an export.
 
 use ::http::StatusCode;
 use axum::extract::Request;
@@ -14,16 +14,16 @@ use crate::{accept, limits, project};
 const LINES: BodyType = BodyType {
     is: is_lines,
     otherwise: "the body is not declared as the lines of an export; send content-type: application/x-ndjson",
-    too_large: "a run comes in whole, so this one cannot be imported",
+    too_large: "a run is imported whole, so this one cannot be imported",
 };
 
 fn is_lines(content_type: &str) -> bool {
     content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(export::MEDIA_TYPE)
 }
 
-/// 201 for a run that came in, 200 for one that was here already, event for event.
+/// 201 for an imported run, 200 for one that exists already, event for event.
 pub(super) async fn import_run(face: Face, request: Request) -> Answer {
-    let Some(_place) = face.places.imports.try_take(&face.engine.instance(), 1) else {
+    let Some(_place) = face.face_state.imports.try_take(&face.engine.instance(), 1) else {
         return Err(Refusal::new(
             Code::StoreBusy,
             format!("{} imports are under way already", limits::IMPORTS_MAX),

@@ -1,9 +1,9 @@
-//! `Idempotency-Key`: a request that is sent again is not done again, but answered as it was.
+//! `Idempotency-Key`: a repeated request is not executed again; its response is returned again.
 //!
-//! A key counts for who sends it and where to, for a day. What was refused is not remembered, so that it can be
+//! A key is valid for one client and one path, for a day. Refusals are not stored, so that they can be
 //! corrected. Batches of events have numbers of their own and need none.
 //!
-//! A handler takes an [`Again`] and does nothing before it has looked at what was `made`.
+//! A handler takes an [`IdempotentRequest`] and does nothing before it has checked `made`.
 
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::body::{Body, to_bytes};
@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
-use recount_engine::{CommandOutcome, KeptAnswer, KeyedReply, Once, Standing, Visitor};
+use recount_engine::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standing, Visitor};
 use recount_event::{Code, RunId};
 use recount_run::Command;
 
@@ -25,15 +25,15 @@ pub(super) const REPLAYED: &str = "idempotency-replayed";
 
 /// What a handler that makes something goes by; in the extensions of its request.
 #[derive(Clone, Default)]
-pub(super) struct Again {
+pub(super) struct IdempotentRequest {
     pub(super) once: Option<Once>,
-    /// The id of what the request made before.
-    pub(super) made: Option<String>,
+    /// What the request made before.
+    pub(super) made: Option<Made>,
 }
 
-impl Again {
+impl IdempotentRequest {
     pub(super) fn of(request: &Request) -> Self {
-        request.extensions().get::<Again>().cloned().unwrap_or_default()
+        request.extensions().get::<IdempotentRequest>().cloned().unwrap_or_default()
     }
 
     /// Has a run do what a prompt or an operator wants of it, unless the same request did it before. With a key the
@@ -46,12 +46,12 @@ impl Again {
         word: impl FnOnce(&CommandOutcome) -> Option<Vec<u8>> + Send + 'static,
     ) -> Result<Option<Response>, Refusal> {
         match self {
-            Again { made: Some(_), .. } => Ok(None),
-            Again { once: None, .. } => {
+            IdempotentRequest { made: Some(_), .. } => Ok(None),
+            IdempotentRequest { once: None, .. } => {
                 face.engine.write().submit(run, command).await?;
                 Ok(None)
             }
-            Again { once: Some(once), .. } => {
+            IdempotentRequest { once: Some(once), .. } => {
                 let word = Box::new(|outcome: &CommandOutcome| kept(word(outcome)?));
                 let answer =
                     face.engine.write().submit_keyed(run, command, KeyedReply { once, word }).await?;
@@ -71,14 +71,14 @@ pub(super) fn kept(body: Vec<u8>) -> Option<KeptAnswer> {
     Some(KeptAnswer { status: StatusCode::OK.as_u16(), location: None, body })
 }
 
-/// The response of a request whose answer was kept in the append that did it.
+/// The stored response of a request, kept in the append that executed it.
 fn answered(answer: KeptAnswer) -> Response {
     let mut response = response_of(answer);
     response.extensions_mut().insert(Kept);
     response
 }
 
-/// Stands before routes that do something.
+/// A layer on routes with an effect.
 pub(super) async fn once<Name>(State(route): State<Route<Name>>, request: Request, next: Next) -> Response {
     match request.headers().get(KEY).cloned() {
         None => next.run(request).await,
@@ -91,11 +91,11 @@ pub(super) async fn once<Name>(State(route): State<Route<Name>>, request: Reques
 async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) -> Result<Response, Refusal> {
     let key = accept::idempotency_key(key)?;
     let Some(Visitor { engine, caller }) = request.extensions().get::<Visitor>().cloned() else {
-        return Err(Refusal::new(Code::TokenMissing, "nothing says who asks"));
+        return Err(Refusal::new(Code::TokenMissing, "the request has no token"));
     };
     let path = request.uri().path().to_owned();
     let (parts, body) = request.into_parts();
-    // Read as the handler would, who then finds it as it came.
+    // Read here as the handler would, and passed on unchanged.
     let mut copy = Request::new(body);
     *copy.headers_mut() = parts.headers.clone();
     let bytes = body_bytes(copy, limits::BODY_BYTES_MAX).await?;
@@ -108,17 +108,17 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
         Standing::Made(under_way, made) => (under_way, Some(made)),
         Standing::Answered(answer) => return Ok(replayed(answer)),
         Standing::Other => {
-            let detail = format!("the key {key:?} came with another body before");
+            let detail = format!("the key {key:?} was used with another body before; use a new key");
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
         }
         Standing::Busy => {
-            let detail = format!("a request with the key {key:?} is being done");
+            let detail = format!("a request with the key {key:?} is in progress; try again shortly");
             return Err(Refusal::new(Code::IdempotencyInProgress, detail));
         }
     };
     let was_made = made.is_some();
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    request.extensions_mut().insert(Again { once: Some(once.clone()), made });
+    request.extensions_mut().insert(IdempotentRequest { once: Some(once.clone()), made });
     let (parts, body) = next.run(request).await.into_parts();
     let is_kept = parts.extensions.get::<Kept>().is_some();
     let done = parts.extensions.get::<Refusal>().is_none() && parts.status.is_success() && !is_kept;

@@ -1,4 +1,4 @@
-//! Runs of ours: made, made again, gone on from, and made by what is said in a session.
+//! Own runs: create, retry, resume, and start by a message in a session.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -12,32 +12,33 @@ use recount_event::{Code, SessionId};
 use super::Face;
 use super::artifacts::found;
 use super::http::{Answer, Ids, Query, body_bytes, json};
-use super::once::Again;
+use super::once::IdempotentRequest;
 use super::runs::{answer_made, show_made};
-use crate::accept::{Asked, Wanted};
+use crate::accept::{RunOptions, RunRequest};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 impl Face {
-    /// Refuses runs of ours where nobody does them, and to those who may only bring runs in from outside.
+    /// Refuses own runs where no performer is attached, and to clients that may only ingest.
     fn may_order(&self, kind: RunKind) -> Result<(), Refusal> {
         if !self.caller.may(Scope::Run) {
             let kind = kind.as_str();
-            let needs =
-                format!("a run of kind {kind} needs the scope run; the token may make runs of kind external");
+            let needs = format!(
+                "a run of kind {kind} needs the scope run; this token may only create runs of kind external"
+            );
             return Err(Refusal::new(Code::ScopeMissing, needs));
         }
         if !self.engine.work().has_performer() {
             let kind = kind.as_str();
-            let nobody = format!("nobody at this server does runs of kind {kind}; send kind external");
+            let nobody = format!("this server executes no runs of kind {kind}; send kind external");
             return Err(Refusal::new(Code::KindUnavailable, nobody));
         }
         Ok(())
     }
 
-    /// A run as it is to be queued, with its order and what that names.
-    pub(super) async fn ordered(&self, asked: Asked) -> Result<NewRun, Refusal> {
-        let Asked { mut new, mut wanted, resume } = asked;
+    /// A run to be queued, with its configuration and the items that it names.
+    pub(super) async fn ordered(&self, asked: RunRequest) -> Result<NewRun, Refusal> {
+        let RunRequest { mut new, mut wanted, resume } = asked;
         self.may_make_in(new.task, new.session)?;
         if new.queued.driver == Driver::External {
             return Ok(new);
@@ -48,7 +49,7 @@ impl Face {
             if past.queued.kind != RunKind::AgentLoop || (past.task, past.session) != (new.task, new.session)
             {
                 let detail = format!(
-                    "resume is {run}, which is no run of kind agent_loop of the same task and session"
+                    "resume is {run}, which is not a run of kind agent_loop of the same task and session"
                 );
                 return Err(Refusal::new(Code::OrderRefused, detail));
             }
@@ -60,11 +61,15 @@ impl Face {
             let template = accept::template(self.engine.catalogue().profiles().get(&picked.name)?, &picked)?;
             wanted.by_template(&mut new.queued, template);
         }
-        let Wanted { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
+        let RunOptions { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
         for (id, name) in attachments {
             let row = found(self, &id).await?;
-            let mime = row.mime.unwrap_or_else(|| "application/octet-stream".to_owned());
-            order.attachments.push(Attached { artifact_id: id, mime, name: name.or(row.name) });
+            let mime = row.mime().unwrap_or("application/octet-stream").to_owned();
+            order.attachments.push(Attached {
+                artifact_id: id,
+                mime,
+                name: name.or_else(|| row.name().map(str::to_owned)),
+            });
         }
         new.queued.model = model;
         new.queued.workspace_mode = workspace_mode;
@@ -72,22 +77,22 @@ impl Face {
         Ok(new)
     }
 
-    /// Fills in what a message leaves open, as it was in the last run of its session that was one of ours: a
-    /// conversation goes on with the same model, on the same folder.
-    async fn continued(&self, session: SessionId, asked: &mut Asked) -> Result<(), Refusal> {
+    /// Fills in the missing fields of a message from the last own run of its session: a
+    /// conversation continues with the same model, on the same folder.
+    async fn continued(&self, session: SessionId, asked: &mut RunRequest) -> Result<(), Refusal> {
         let newest = ListQuery { limit: limits::SESSION_RUNS_LOOKED_AT_MAX, ..ListQuery::default() };
         let runs = self.engine.catalogue().list_session_runs(session, &newest).await?.items;
         let is_ours =
             |kind: &str, driver: &str| kind == RunKind::AgentLoop.as_str() && driver == Driver::Own.as_str();
         let Some(last) = runs.iter().find(|row| is_ours(&row.kind, &row.driver)) else { return Ok(()) };
-        let Some(before) = self.engine.read().queued(accept::run_id(&last.id)?).await? else { return Ok(()) };
+        let Some(before) = self.engine.read().queued(last.id).await? else { return Ok(()) };
         let Ok(then) = Order::read(before.config.as_ref()) else { return Ok(()) };
-        asked.new.queued.prior_run_id = Some(last.id.clone());
+        asked.new.queued.prior_run_id = Some(last.id.to_string());
         if asked.new.queued.agent.is_some() {
-            // The session says what holds.
+            // The configuration of the session applies.
             return Ok(());
         }
-        let Wanted { order, model, workspace_mode, network, .. } = &mut asked.wanted;
+        let RunOptions { order, model, workspace_mode, network, .. } = &mut asked.wanted;
         if model.is_none() {
             *model = before.model;
             asked.new.queued.provider = before.provider;
@@ -104,19 +109,20 @@ impl Face {
     }
 }
 
-/// What can only be asked of an agent's loop.
+/// Options that only agent loops have.
 fn only_of_a_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
     if kind == RunKind::AgentLoop {
         return Ok(());
     }
     let kind = kind.as_str();
-    let detail =
-        format!("{name} goes with runs of kind agent_loop, and this one is of kind {kind}; leave it out");
+    let detail = format!(
+        "{name} is allowed only for runs of kind agent_loop, and this one is of kind {kind}; leave it out"
+    );
     Err(Refusal::new(Code::OrderRefused, detail))
 }
 
 pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
         return show_made(&face, made).await;
     }
@@ -137,7 +143,7 @@ pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Reques
 }
 
 pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
         return show_made(&face, made).await;
     }
@@ -148,7 +154,7 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
     let past = face.engine.write().past(run).await?;
     if past.queued.kind != RunKind::AgentLoop {
         let kind = past.queued.kind.as_str();
-        let detail = format!("{run} is of kind {kind}, which has nothing to go on from; retry it");
+        let detail = format!("{run} is of kind {kind}, which cannot be resumed; retry it");
         return Err(Refusal::new(Code::OrderRefused, detail));
     }
     face.may_order(past.queued.kind)?;
@@ -167,7 +173,7 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
 }
 
 pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
         return show_made(&face, made).await;
     }

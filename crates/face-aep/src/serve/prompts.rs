@@ -1,4 +1,4 @@
-//! What is asked of people: permissions, questions, handoffs. List, show, answer.
+//! Prompts: approvals, questions, handoffs. List, show, answer.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
@@ -6,24 +6,24 @@ use axum::response::Response;
 use recount_api::query::{APPROVAL_STATUSES, CLARIFICATION_STATUSES, HANDOFF_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{
-    AcknowledgeHandoff, AnswerClarification, RejectHandoff, ResolveApproval, Verdict,
+    AcknowledgeHandoff, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval, Verdict,
 };
 use recount_engine::{ApprovalRow, ClarificationRow, CommandOutcome, Error, HandoffRow};
 use recount_event::family::approval::AllowanceScope;
-use recount_event::{Code, ForeignId, Json, RunId};
+use recount_event::{Code, ForeignId, Json, RunId, SessionId};
 use recount_run::{Command, PromptKind};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, json, page, written};
-use super::once::Again;
+use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 /// Those of a list that the caller may know of.
-async fn seen<T>(face: &Face, rows: Vec<T>, run_of: fn(&T) -> &str) -> Result<Vec<T>, Refusal> {
+async fn seen<T>(face: &Face, rows: Vec<T>, run_of: fn(&T) -> RunId) -> Result<Vec<T>, Refusal> {
     let mut seen = Vec::with_capacity(rows.len());
     for row in rows {
-        if face.sees_run(accept::run_id(run_of(&row))?).await? {
+        if face.sees_run(run_of(&row)).await? {
             seen.push(row);
         }
     }
@@ -36,17 +36,17 @@ async fn found<T>(
     kind: PromptKind,
     id: &ForeignId,
     row: Result<Option<T>, Error>,
-    run_of: fn(&T) -> &str,
+    run_of: fn(&T) -> RunId,
 ) -> Result<T, Refusal> {
     let missing = || accept::no_prompt(kind, id.as_str());
     let row = row?.ok_or_else(missing)?;
-    if face.sees_run(accept::run_id(run_of(&row))?).await? { Ok(row) } else { Err(missing()) }
+    if face.sees_run(run_of(&row)).await? { Ok(row) } else { Err(missing()) }
 }
 
 // ---- approvals ---------------------------------------------------------------------------------
 
-fn run_of_approval(row: &ApprovalRow) -> &str {
-    &row.run_id
+fn run_of_approval(row: &ApprovalRow) -> RunId {
+    row.run_id
 }
 
 pub(super) async fn list_approvals(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -80,13 +80,13 @@ pub(super) async fn get_approval(face: Face, Ids(id): Ids<String>) -> Answer {
 }
 
 pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
     let row = approval_row(&face, &approval_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: ResolveApproval = accept::body(&bytes)?;
     if let Some(scope) = request.remember {
-        may_reach(&face, accept::run_id(&row.run_id)?, scope).await?;
+        may_reach(&face, row.run_id, scope).await?;
     }
     let command = Command::ResolveApproval {
         approval_id: approval_id.clone(),
@@ -97,25 +97,50 @@ pub(super) async fn resolve_approval(face: Face, Ids(id): Ids<String>, request: 
     };
     let id = approval_id.clone();
     let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
-    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
+        return Ok(answer);
+    }
+    Ok(shown_approval(approval_row(&face, &approval_id).await?))
+}
+
+/// The command that moves a deadline, as the body asks for it.
+async fn extension(
+    face: &Face,
+    kind: PromptKind,
+    id: &ForeignId,
+    request: Request,
+) -> Result<Command, Refusal> {
+    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
+    let ExtendPrompt { seconds } = accept::body(&bytes)?;
+    Ok(Command::ExtendPrompt { kind, id: id.clone(), seconds, by: face.caller.name.clone() })
+}
+
+pub(super) async fn extend_approval(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = IdempotentRequest::of(&request);
+    let approval_id = accept::prompt_id(PromptKind::Approval, &id)?;
+    let row = approval_row(&face, &approval_id).await?;
+    let command = extension(&face, PromptKind::Approval, &approval_id, request).await?;
+    let id = approval_id.clone();
+    let word = move |left: &CommandOutcome| left.approval(id.as_str()).map(|row| written(&one_approval(row)));
+    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_approval(approval_row(&face, &approval_id).await?))
 }
 
 /// Whether the caller may do all that an allowance of this scope reaches, which was given in a run of this session.
-pub(super) fn reaches(face: &Face, session: Option<&str>, scope: AllowanceScope) -> bool {
+pub(super) fn reaches(face: &Face, session: Option<SessionId>, scope: AllowanceScope) -> bool {
     match scope {
         AllowanceScope::Run => true,
-        AllowanceScope::Session => session.is_none() || face.admits(None, session),
+        AllowanceScope::Session => session.is_none() || face.caller.narrowing.admits(None, session),
         AllowanceScope::Workspace => face.caller.narrowing.is_none(),
     }
 }
 
-/// Refuses to allow something where the caller may do nothing: whose token is narrowed, allows no more than that.
+/// Refuses an allowance beyond the caller's own reach: a narrowed token cannot allow more than it covers.
 async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(), Refusal> {
     let row = face.engine.catalogue().run(run).await?;
-    if reaches(face, row.and_then(|row| row.session_id).as_deref(), scope) {
+    if reaches(face, row.and_then(|row| row.session_id), scope) {
         return Ok(());
     }
     let detail = format!(
@@ -126,8 +151,8 @@ async fn may_reach(face: &Face, run: RunId, scope: AllowanceScope) -> Result<(),
 
 // ---- clarifications ----------------------------------------------------------------------------
 
-fn run_of_clarification(row: &ClarificationRow) -> &str {
-    &row.run_id
+fn run_of_clarification(row: &ClarificationRow) -> RunId {
+    row.run_id
 }
 
 pub(super) async fn list_clarifications(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -161,7 +186,7 @@ pub(super) async fn get_clarification(face: Face, Ids(id): Ids<String>) -> Answe
 }
 
 pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
     let row = clarification_row(&face, &clarification_id).await?;
     let bytes = body_bytes(request, limits::ANSWER_BODY_BYTES_MAX).await?;
@@ -177,7 +202,22 @@ pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, reque
     let word = move |left: &CommandOutcome| {
         left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
     };
-    if let Some(answer) = again.submit(&face, accept::run_id(&row.run_id)?, command, word).await? {
+    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
+        return Ok(answer);
+    }
+    Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
+}
+
+pub(super) async fn extend_clarification(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = IdempotentRequest::of(&request);
+    let clarification_id = accept::prompt_id(PromptKind::Clarification, &id)?;
+    let row = clarification_row(&face, &clarification_id).await?;
+    let command = extension(&face, PromptKind::Clarification, &clarification_id, request).await?;
+    let id = clarification_id.clone();
+    let word = move |left: &CommandOutcome| {
+        left.clarification(id.as_str()).map(|row| written(&one_clarification(row)))
+    };
+    if let Some(answer) = again.submit(&face, row.run_id, command, word).await? {
         return Ok(answer);
     }
     Ok(shown_clarification(clarification_row(&face, &clarification_id).await?))
@@ -185,8 +225,8 @@ pub(super) async fn answer_clarification(face: Face, Ids(id): Ids<String>, reque
 
 // ---- handoffs ----------------------------------------------------------------------------------
 
-fn run_of_handoff(row: &HandoffRow) -> &str {
-    &row.run_id
+fn run_of_handoff(row: &HandoffRow) -> RunId {
+    row.run_id
 }
 
 pub(super) async fn list_handoffs(face: Face, RawQuery(raw): RawQuery) -> Answer {
@@ -212,10 +252,10 @@ async fn shown_handoff(face: &Face, id: &ForeignId) -> Answer {
     Ok(json(StatusCode::OK, &one_handoff(row, packed)))
 }
 
-/// What is said to a handoff, and the handoff as it is then.
-async fn settle_handoff(face: &Face, id: &ForeignId, again: Again, command: Command) -> Answer {
+/// Answers a handoff, and returns it with the answer.
+async fn settle_handoff(face: &Face, id: &ForeignId, again: IdempotentRequest, command: Command) -> Answer {
     let row = handoff_row(face, id).await?;
-    let (run, packed) = (accept::run_id(&row.run_id)?, face.engine.read().packed_for(&row).await?);
+    let (run, packed) = (row.run_id, face.engine.read().packed_for(&row).await?);
     let settled = id.clone();
     let word = move |left: &CommandOutcome| {
         left.handoff(settled.as_str()).map(|row| written(&one_handoff(row, packed)))
@@ -231,7 +271,7 @@ pub(super) async fn get_handoff(face: Face, Ids(id): Ids<String>) -> Answer {
 }
 
 pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -243,7 +283,7 @@ pub(super) async fn acknowledge_handoff(face: Face, Ids(id): Ids<String>, reques
 }
 
 pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
     handoff_row(&face, &handoff_id).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
@@ -251,5 +291,13 @@ pub(super) async fn reject_handoff(face: Face, Ids(id): Ids<String>, request: Re
     let reason = accept::text("reason", request.reason)?;
     let (id, by) = (handoff_id.clone(), face.caller.name.clone());
     let command = Command::RejectHandoff { handoff_id: id, by, reason };
+    settle_handoff(&face, &handoff_id, again, command).await
+}
+
+pub(super) async fn extend_handoff(face: Face, Ids(id): Ids<String>, request: Request) -> Answer {
+    let again = IdempotentRequest::of(&request);
+    let handoff_id = accept::prompt_id(PromptKind::Handoff, &id)?;
+    handoff_row(&face, &handoff_id).await?;
+    let command = extension(&face, PromptKind::Handoff, &handoff_id, request).await?;
     settle_handoff(&face, &handoff_id, again, command).await
 }

@@ -1,19 +1,19 @@
-//! What is kept: pins, pruning, and the deletion of tasks.
+//! Retention: pins, pruning, and the deletion of tasks.
 
 use ::http::StatusCode;
 use axum::extract::Request;
 use recount_api::reply::{self, One};
 use recount_api::request::{Prune, PruneRun};
-use recount_engine::{KeyedReply, Policy, Pruned, Swept};
+use recount_engine::{KeyedReply, Policy, Pruned};
 use recount_event::RunId;
 
 use super::Face;
 use super::http::{Answer, Ids, body_bytes, json, written};
-use super::once::{Again, kept};
+use super::once::{IdempotentRequest, kept};
 use super::runs::show_run;
 use crate::{accept, limits};
 
-/// Why a run was pruned that somebody asked to have pruned.
+/// The reason of a pruning by request.
 const ASKED_FOR: &str = "operator";
 
 pub(super) async fn delete_task(face: Face, Ids(task): Ids<String>) -> Answer {
@@ -36,7 +36,7 @@ pub(super) async fn unpin_run(face: Face, Ids(run): Ids<String>) -> Answer {
 }
 
 pub(super) async fn prune_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let run = face.run_id(&run).await?;
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: PruneRun = accept::body_or_default(&bytes)?;
@@ -57,12 +57,11 @@ fn one_pruned(run: RunId, pruned: &Pruned) -> One<reply::Pruned> {
 }
 
 pub(super) async fn prune(face: Face, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let request: Prune = accept::body(&bytes)?;
     let policy: Policy = accept::policy(&request)?;
-    let so_far = again.made.as_deref().map_or(Ok(Swept::default()), str::parse)?;
-    let swept = face.engine.admin().sweep_once(&policy, again.once.as_ref(), so_far).await?;
+    let swept = face.engine.admin().sweep_once(&policy, again.once.as_ref(), again.made.as_ref()).await?;
     let reply = reply::Swept { runs: swept.runs, events: swept.events, has_more: swept.has_more };
     Ok(json(StatusCode::OK, &One::new("swept", reply)))
 }

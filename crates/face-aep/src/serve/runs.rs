@@ -5,13 +5,13 @@ use axum::extract::{RawQuery, Request};
 use recount_api::query::{self, RUN_STATUSES};
 use recount_api::reply::{self, One};
 use recount_api::request::{Cancel, CreateRun};
-use recount_engine::{CommandOutcome, ListQuery, Listed, NewRun, RunFilter, RunRow};
+use recount_engine::{CommandOutcome, ListQuery, Listed, Made, NewRun, RunFilter, RunRow};
 use recount_event::{Code, RunId, SessionId, TaskId};
 use recount_run::{CancelledBy, Command};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page, written};
-use super::once::Again;
+use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
@@ -25,7 +25,7 @@ pub(super) async fn create_task_run(face: Face, Ids(task): Ids<String>, request:
 }
 
 async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
         return show_made(face, made).await;
     }
@@ -39,15 +39,15 @@ async fn make_run(face: &Face, task: Option<TaskId>, request: Request) -> Answer
 }
 
 /// Makes the run. What the same request made before is [`show_made`]'s.
-pub(super) async fn answer_made(face: &Face, new: NewRun, again: Again) -> Answer {
+pub(super) async fn answer_made(face: &Face, new: NewRun, again: IdempotentRequest) -> Answer {
     face.may_make_in(new.task, new.session)?;
     let run = face.engine.write().create_run_once(new, again.once.as_ref()).await?.0;
     created_run(face, run).await
 }
 
 /// A run that the same request made before, without a look at anything that may have changed since.
-pub(super) async fn show_made(face: &Face, made: &str) -> Answer {
-    created_run(face, accept::run_id(made)?).await
+pub(super) async fn show_made(face: &Face, made: &Made) -> Answer {
+    created_run(face, made.run()?).await
 }
 
 async fn created_run(face: &Face, run: RunId) -> Answer {
@@ -64,7 +64,7 @@ pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refu
 
 /// A row with what is no fold.
 async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
-    let pinned = face.engine.catalogue().pin_of(accept::run_id(&row.id)?).await?.is_some();
+    let pinned = face.engine.catalogue().pin_of(row.id).await?.is_some();
     Ok(project::run(row, pinned))
 }
 
@@ -104,21 +104,21 @@ async fn runs_of_session(face: &Face, session: SessionId, page_of: ListQuery, fi
     filtered_page(face, face.engine.catalogue().list_session_runs(session, &page_of).await?, filter).await
 }
 
-/// The index of the runs of a task or session does not hold their status, so a filter shortens pages; their cursor
-/// goes on.
+/// The index of the runs of a task or session does not hold their status, so a filter shortens pages; the cursor
+/// still advances.
 async fn filtered_page(face: &Face, mut listed: Listed<RunRow>, filter: RunFilter) -> Answer {
     listed.items.retain(|row| filter.takes(row));
     shown_page(face, listed).await
 }
 
-/// The run of a path under a task: one of another task is not there.
+/// The run of a path under a task: one of another task does not exist.
 pub(super) async fn run_of_task(face: &Face, task: &str, run: &str) -> Result<RunId, Refusal> {
     let (task, run) = (face.task_id(task)?, accept::run_id(run)?);
     let row = face.engine.catalogue().run(run).await?;
     match row {
-        Some(row) if row.task_id == Some(task.to_string()) => Ok(run),
+        Some(row) if row.task_id == Some(task) => Ok(run),
         None => match face.engine.catalogue().tombstone(run).await? {
-            Some(gone) if gone.task_id == Some(task.to_string()) => Ok(run),
+            Some(gone) if gone.task_id == Some(task) => Ok(run),
             _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
         },
         _ => Err(Refusal::new(Code::RunNotFound, format!("task {task} has no run {run}"))),
@@ -156,7 +156,7 @@ pub(super) async fn cancel_task_run(
 }
 
 async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
     let pinned = face.engine.catalogue().pin_of(run).await?.is_some();

@@ -9,14 +9,14 @@ use recount_event::SessionId;
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page};
-use super::once::Again;
+use super::once::IdempotentRequest;
 use crate::error::Refusal;
 use crate::{accept, limits, project};
 
 pub(super) async fn create_session(face: Face, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
-        let session = accept::session_id(made)?;
+        let session = made.session()?;
         return match face.engine.catalogue().session(session).await? {
             Some(row) => created_session(&face, row).await,
             None => Err(face.engine.catalogue().missing_session(session).await.into()),
@@ -38,7 +38,7 @@ async fn created_session(face: &Face, row: SessionRow) -> Answer {
 pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let query = Query::parse(raw.as_deref()).list(Some(SessionId::PREFIX))?;
     let mut listed = face.engine.catalogue().list_sessions(&query).await?;
-    listed.items.retain(|row| face.admits(None, Some(&row.id)));
+    listed.items.retain(|row| face.caller.narrowing.admits(None, Some(row.id)));
     let mut sessions = Vec::with_capacity(listed.items.len());
     for row in listed.items {
         sessions.push(show_session(&face, row).await?);
@@ -47,7 +47,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
 }
 
 async fn show_session(face: &Face, row: SessionRow) -> Result<reply::Session, Refusal> {
-    let session = accept::session_id(&row.id)?;
+    let session = row.id;
     let newest = ListQuery { limit: 1, ..ListQuery::default() };
     let latest = face.engine.catalogue().list_session_runs(session, &newest).await?.items.pop();
     let runs = face.engine.catalogue().count_session_runs(session).await?;

@@ -1,4 +1,4 @@
-//! `ETag` on single things: who has one as it is gets 304 and nothing else.
+//! `ETag` of single items: a client that has the current version gets 304 without a body.
 
 use ::http::{HeaderValue, Method, StatusCode, header};
 use axum::body::{Body, to_bytes};
@@ -11,7 +11,7 @@ use crate::error::Refusal;
 /// Hexadecimal digits of a tag: enough that no two forms of a thing share one.
 const DIGITS: usize = 32;
 
-/// Stands before routes that show one thing.
+/// A layer on routes that show one item.
 pub(super) async fn tag(request: Request, next: Next) -> Response {
     let held = request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect::<Vec<_>>();
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -20,7 +20,7 @@ pub(super) async fn tag(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    // It lies in memory as it is.
+    // The body is in memory already.
     let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
     let tag = format!("\"{}\"", &blake3::hash(&bytes).to_hex()[..DIGITS]);
     if let Ok(value) = HeaderValue::from_str(&tag) {

@@ -11,7 +11,7 @@ use recount_event::{Code, RunId, TaskId};
 
 use super::Face;
 use super::http::{Answer, Ids, Query, body_bytes, created, json, page, written};
-use super::once::Again;
+use super::once::IdempotentRequest;
 use super::runs::{cancel, runs_of_task};
 use crate::error::Refusal;
 use crate::{accept, limits, project};
@@ -20,9 +20,9 @@ use crate::{accept, limits, project};
 const TASK_STATUSES: [&str; 7] = query::TASK_STATUSES;
 
 pub(super) async fn create_task(face: Face, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     if let Some(made) = &again.made {
-        let row = task_row(&face, accept::task_id(made)?).await?;
+        let row = task_row(&face, made.task()?).await?;
         return created_task(&face, row).await;
     }
     let trace = accept::traceparent(request.headers().get("traceparent"));
@@ -58,14 +58,14 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
     let wanted = page_of.limit;
     let (mut tasks, mut looked_at, mut damaged) = (Vec::new(), 0, Vec::new());
     loop {
-        // A task stands as its latest run does, so each is looked at; not too many for one page.
+        // The status of a task is that of its latest run, so each run is read; not too many for one page.
         page_of.limit = wanted - tasks.len();
         let listed = face.engine.catalogue().list_tasks(&page_of).await?;
         looked_at += listed.items.len();
         damaged.extend(listed.damaged);
         damaged.dedup();
         for row in listed.items {
-            if !face.admits(Some(&row.id), None) {
+            if !face.caller.narrowing.admits(Some(row.id), None) {
                 continue;
             }
             let task = show_task(&face, row).await?;
@@ -81,7 +81,7 @@ pub(super) async fn list_tasks(face: Face, RawQuery(raw): RawQuery) -> Answer {
 }
 
 pub(super) async fn show_task(face: &Face, row: recount_engine::TaskRow) -> Result<reply::Task, Refusal> {
-    let task = accept::task_id(&row.id)?;
+    let task = row.id;
     let newest = ListQuery { limit: 1, ..ListQuery::default() };
     let latest = face.engine.catalogue().list_task_runs(task, &newest).await?.items.pop();
     let runs = face.engine.catalogue().count_task_runs(task).await?;
@@ -110,7 +110,7 @@ pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Req
         budget_tokens: accept::number(request.budget_tokens)?,
     };
     if raise == Raise::default() {
-        let nothing = "nothing is to change; send title, budget_micros_usd or budget_tokens";
+        let nothing = "no change was sent; send title, budget_micros_usd or budget_tokens";
         return Err(Refusal::new(Code::BodyMalformed, nothing));
     }
     let row = face.engine.write().change_task(task, raise).await?;
@@ -118,7 +118,7 @@ pub(super) async fn change_task(face: Face, Ids(task): Ids<String>, request: Req
 }
 
 pub(super) async fn cancel_task(face: Face, Ids(task): Ids<String>, request: Request) -> Answer {
-    let again = Again::of(&request);
+    let again = IdempotentRequest::of(&request);
     let task = face.task_id(&task)?;
     let row = task_row(&face, task).await?;
     if again.made.is_some() {

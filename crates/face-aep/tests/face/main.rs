@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod damaged_ids;
 mod once;
 mod places;
 mod quiet;

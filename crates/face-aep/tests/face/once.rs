@@ -9,7 +9,7 @@ use axum::body::Body;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use recount_engine::{Caller, Engine, Visitor};
-use recount_face_aep::{Places, SseFraming};
+use recount_face_aep::{FaceState, SseFraming};
 use recount_world::World;
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -49,7 +49,7 @@ impl Process {
         let (store, world) = (Handle::new(disk), World::seeded(life, now_ms));
         let engine = Engine::open(store.clone(), world.clone(), Arc::new(SseFraming)).await.unwrap();
         let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
-        let places = Places::new(recount_face_aep::limits::STREAMS_MAX);
+        let places = FaceState::new(recount_face_aep::limits::STREAMS_MAX);
         let router = recount_face_aep::router(places).layer(axum::Extension(visitor));
         let router = recount_face_aep::identified(router, world, engine.write().redactor().clone());
         Process { store, engine, router }

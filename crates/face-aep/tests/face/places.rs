@@ -1,14 +1,14 @@
-//! Places for streams: bounded, taken by streams only, given back by all.
+//! FaceState for streams: bounded, taken by streams only, given back by all.
 
 use axum::body::Body;
 use http::Method;
-use recount_face_aep::Places;
+use recount_face_aep::FaceState;
 
 use crate::stage::{Stage, json, piece};
 
 #[tokio::test]
 async fn streams_beyond_the_bound_are_told_to_come_again() {
-    let stage = Stage::set(Places::new(2)).await;
+    let stage = Stage::set(FaceState::new(2)).await;
     let run = stage.new_run().await;
     let target = format!("/v1/runs/{run}/events");
     // What opens no stream takes no place, however often.
@@ -52,7 +52,7 @@ async fn streams_beyond_the_bound_are_told_to_come_again() {
 
 #[tokio::test]
 async fn a_stream_that_nobody_reads_holds_back_nobody() {
-    let stage = Stage::set(Places::new(recount_face_aep::limits::STREAMS_MAX)).await;
+    let stage = Stage::set(FaceState::new(recount_face_aep::limits::STREAMS_MAX)).await;
     let run = stage.new_run().await;
     let unread = stage.stream(&format!("/v1/runs/{run}/events")).await;
     for seq in 0..20 {
@@ -74,7 +74,7 @@ async fn a_stream_that_nobody_reads_holds_back_nobody() {
 #[tokio::test]
 async fn a_tenant_that_holds_all_streams_keeps_no_other_from_its_own() {
     let own = recount_face_aep::limits::STREAMS_OWN_MAX;
-    let places = Places::new(own + 2);
+    let places = FaceState::new(own + 2);
     let greedy = Stage::set(places.clone()).await;
     let other = Stage::set(places.clone()).await;
     let mut held = Vec::new();

@@ -6,7 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use http::Method;
-use recount_face_aep::{Places, limits};
+use recount_face_aep::{FaceState, limits};
 
 use crate::stage::{Stage, json, piece};
 
@@ -14,7 +14,7 @@ const NOTE: &str = r#"{"type":"user.message","data":{"text":"hi"}}"#;
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_stream_says_that_it_lives_every_fifteen_seconds() {
-    let stage = Stage::set(Places::new(limits::STREAMS_MAX)).await;
+    let stage = Stage::set(FaceState::new(limits::STREAMS_MAX)).await;
     let run = stage.new_run().await;
     for target in [format!("/v1/runs/{run}/events"), "/v1/events/stream".to_owned()] {
         let mut body = stage.stream(&target).await.into_body();
@@ -44,7 +44,7 @@ async fn a_quiet_stream_says_that_it_lives_every_fifteen_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_is_given_up() {
-    let stage = Stage::set(Places::new(limits::STREAMS_MAX)).await;
+    let stage = Stage::set(FaceState::new(limits::STREAMS_MAX)).await;
     let run = stage.new_run().await;
     for target in ["/v1/tasks".to_owned(), "/v1/runs".into(), format!("/v1/runs/{run}/events")] {
         // A byte every ten seconds keeps nobody waiting either: the whole body has its time.
@@ -73,7 +73,7 @@ async fn a_body_that_does_not_come_is_given_up() {
 
 #[tokio::test]
 async fn a_body_that_breaks_off_is_no_body() {
-    let stage = Stage::set(Places::new(limits::STREAMS_MAX)).await;
+    let stage = Stage::set(FaceState::new(limits::STREAMS_MAX)).await;
     let pieces: [Result<Bytes, std::io::Error>; 2] =
         [Ok(Bytes::from_static(b"{\"kind\":")), Err(std::io::ErrorKind::ConnectionReset.into())];
     let body = Body::from_stream(stream::iter(pieces));

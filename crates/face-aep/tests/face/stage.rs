@@ -9,7 +9,7 @@ use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use recount_engine::Visitor;
 use recount_engine::{Caller, Engine};
-use recount_face_aep::{Places, SseFraming};
+use recount_face_aep::{FaceState, SseFraming};
 use recount_log::MemoryStore;
 use recount_world::World;
 use serde_json::Value;
@@ -17,25 +17,26 @@ use tower::ServiceExt as _;
 
 pub(crate) struct Stage {
     pub(crate) engine: Engine,
+    pub(crate) store: Arc<MemoryStore>,
     router: Router,
 }
 
 impl Stage {
-    pub(crate) async fn set(places: Places) -> Stage {
+    pub(crate) async fn set(places: FaceState) -> Stage {
         Stage::of(|| recount_face_aep::router(places)).await
     }
 
     /// The same with another router.
     pub(crate) async fn of(router: impl FnOnce() -> Router) -> Stage {
         let world = World::seeded(7, 1_800_000_000_000);
-        let engine =
-            Engine::open(Arc::new(MemoryStore::new()), world.clone(), Arc::new(SseFraming)).await.unwrap();
+        let store = Arc::new(MemoryStore::new());
+        let engine = Engine::open(store.clone(), world.clone(), Arc::new(SseFraming)).await.unwrap();
         let router = {
             let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
             let router = router().layer(axum::Extension(visitor));
             recount_face_aep::identified(router, world, engine.write().redactor().clone())
         };
-        Stage { engine, router }
+        Stage { engine, store, router }
     }
 
     pub(crate) async fn ask(&self, method: Method, target: &str, accept: &str, body: Body) -> Response {

@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use recount_api::scope::Scope;
 use recount_api::terms::{self, Route, parameter};
 use recount_event::Code;
-use recount_face_aep::{Places, Refusal, mount};
+use recount_face_aep::{FaceState, Refusal, mount};
 
 use crate::stage::{Stage, json};
 
@@ -56,7 +56,7 @@ async fn text(stage: &Stage, target: &str) -> (u16, String) {
 
 #[tokio::test]
 async fn a_second_version_stands_beside_the_first() {
-    let places = Places::new(4);
+    let places = FaceState::new(4);
     let stage = Stage::of(|| recount_face_aep::router(places).nest("/v2", mount(TABLE, handler))).await;
     let run = stage.new_run().await;
     for prefix in ["/v1", "/hecate/v1"] {

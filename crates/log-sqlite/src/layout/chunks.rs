@@ -12,11 +12,11 @@ use rusqlite::{Connection, OptionalExtension as _, Result, params};
 use super::columns::{int, limit, number};
 use super::streams::StreamTail;
 use super::whole::Totals;
-use crate::fault::{Doing as _, corrupt};
-use crate::packing::{self, Joined};
+use crate::fault::{FaultContext as _, corrupt};
+use crate::packing::{self, PackedRecords};
 use crate::sum::Sum;
 
-/// One chunk as it is stored, unpacked.
+/// One stored chunk, unpacked.
 pub(crate) struct StoredChunk<'r> {
     pub(crate) stream: i64,
     pub(crate) first_sequence: u64,
@@ -30,7 +30,7 @@ pub(crate) struct StoredChunk<'r> {
     has_sum: bool,
 }
 
-/// What is asked for of a chunk, in the order [`stored_chunk`] takes it.
+/// The columns of a chunk, in the order [`stored_chunk`] takes them.
 macro_rules! chunk_columns {
     ($rest:literal) => {
         concat!(
@@ -52,14 +52,14 @@ impl StoredChunk<'_> {
         if self.has_sum {
             return Ok(());
         }
-        let doing = "reading the chain value after a chunk";
+        let context = "reading the chain value after a chunk";
         let expected = if self.end() == tail.next_sequence {
             Some(tail.head)
         } else {
             let sql = "SELECT start FROM chunks WHERE stream = ?1 AND first_sequence = ?2";
-            let mut next = connection.prepare_cached(sql).doing(doing)?;
+            let mut next = connection.prepare_cached(sql).context(context)?;
             let next = next.query_row(params![self.stream, int(self.end())], |row| row.get(0)).optional();
-            next.doing(doing)?.map(ChainValue)
+            next.context(context)?.map(ChainValue)
         };
         let found = self.records().fold(self.start, |head, (_, _, bytes)| head.then(bytes));
         if expected == Some(found) {
@@ -111,7 +111,7 @@ pub(crate) struct PackedChunk {
     first_position: u64,
     index: Vec<u8>,
     positions: Vec<u8>,
-    events: Joined,
+    events: PackedRecords,
     sum: i64,
 }
 
@@ -231,22 +231,22 @@ pub(crate) fn small_chunks(
     Ok(found)
 }
 
-/// Shows one chunk of a stream; a fault if it is not there.
+/// Reads one chunk of a stream; a fault if it is missing.
 pub(crate) fn chunk_at<T>(
     connection: &Connection,
     tail: &StreamTail,
     id: i64,
     look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
-    let doing = "reading a chunk to write it anew";
-    let mut statement = connection.prepare_cached(chunk_columns!("WHERE id = ?1")).doing(doing)?;
-    let mut rows = statement.query([id]).doing(doing)?;
-    let row = rows.next().doing(doing)?.ok_or_else(|| corrupt(format!("chunk {id} is not there")))?;
+    let context = "reading a chunk to rewrite it";
+    let mut statement = connection.prepare_cached(chunk_columns!("WHERE id = ?1")).context(context)?;
+    let mut rows = statement.query([id]).context(context)?;
+    let row = rows.next().context(context)?.ok_or_else(|| corrupt(format!("chunk {id} is missing")))?;
     look(chunk_of(connection, tail, row)?)
 }
 
-/// Where a chunk that is damaged says that it is: stream, first sequence, how many records.
-pub(crate) fn told_chunk(row: &rusqlite::Row<'_>) -> Result<(i64, u64, u64)> {
+/// The place that a damaged chunk claims: stream, first sequence, how many records.
+pub(crate) fn claimed_chunk(row: &rusqlite::Row<'_>) -> Result<(i64, u64, u64)> {
     Ok((row.get(1)?, number(row, 2)?, number(row, 3)?))
 }
 
@@ -280,7 +280,7 @@ pub(crate) fn take_chunk<T>(
     look: impl FnOnce(StoredChunk<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     let seen = chunk_at(connection, tail, id, look)?;
-    delete_chunk(connection, id).doing("taking a chunk away to write it anew")?;
+    delete_chunk(connection, id).context("removing a chunk to rewrite it")?;
     Ok(seen)
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn chunk_with(connection: &Connection, stream: i64, sequence: u64) ->
     connection.prepare_cached(sql)?.query_row(params![stream, int(sequence)], |row| row.get(0)).optional()
 }
 
-/// Takes away the chunks of a stream that begin before a sequence. Answers how much that was.
+/// Deletes the chunks of a stream that begin before a sequence. Returns how much that was.
 pub(crate) fn delete_chunks(connection: &Connection, stream: i64, before: u64) -> Result<Totals> {
     let sql = "SELECT coalesce(sum(records), 0), coalesce(sum(bytes), 0) FROM chunks
         WHERE stream = ?1 AND first_sequence < ?2";
@@ -301,7 +301,7 @@ pub(crate) fn delete_chunks(connection: &Connection, stream: i64, before: u64) -
     Ok(gone)
 }
 
-/// Shows each chunk of a stream from the one with a sequence on, until told to stop (`false`).
+/// Passes each chunk of a stream to a closure, from the one with a sequence on, until it returns `false`.
 pub(crate) fn chunks_from(
     connection: &Connection,
     tail: &StreamTail,
@@ -313,10 +313,10 @@ pub(crate) fn chunks_from(
             WHERE stream = ?1 AND first_sequence <= ?2), 0)
         ORDER BY first_sequence"
     );
-    let doing = "reading sealed records";
-    let mut statement = connection.prepare_cached(sql).doing(doing)?;
-    let mut rows = statement.query(params![tail.id, int(sequence)]).doing(doing)?;
-    while let Some(row) = rows.next().doing(doing)? {
+    let context = "reading sealed records";
+    let mut statement = connection.prepare_cached(sql).context(context)?;
+    let mut rows = statement.query(params![tail.id, int(sequence)]).context(context)?;
+    while let Some(row) = rows.next().context(context)? {
         if !each(chunk_of(connection, tail, row)?)? {
             break;
         }
@@ -332,17 +332,17 @@ pub(crate) fn chunk_after(connection: &Connection, stream: i64, sequence: u64) -
 }
 
 pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk<'r>, Fault> {
-    let doing = "reading sealed records";
-    let id: i64 = row.get(0).doing(doing)?;
-    let (stream, first_sequence) = (row.get(1).doing(doing)?, number(row, 2).doing(doing)?);
-    let records = number(row, 3).doing(doing)?;
-    let start = ChainValue(row.get(4).doing(doing)?);
-    let first_position = number(row, 5).doing(doing)?;
-    let index = row.get_ref(6).doing(doing)?.as_bytes().ok();
-    let positions = row.get_ref(7).doing(doing)?.as_bytes().ok();
-    let events = row.get_ref(8).doing(doing)?;
+    let context = "reading sealed records";
+    let id: i64 = row.get(0).context(context)?;
+    let (stream, first_sequence) = (row.get(1).context(context)?, number(row, 2).context(context)?);
+    let records = number(row, 3).context(context)?;
+    let start = ChainValue(row.get(4).context(context)?);
+    let first_position = number(row, 5).context(context)?;
+    let index = row.get_ref(6).context(context)?.as_bytes().ok();
+    let positions = row.get_ref(7).context(context)?.as_bytes().ok();
+    let events = row.get_ref(8).context(context)?;
     let text = matches!(events, ValueRef::Text(_));
-    let sum: Option<i64> = row.get(9).doing(doing)?;
+    let sum: Option<i64> = row.get(9).context(context)?;
     if let (Some(index), Some(positions), Ok(joined)) = (index, positions, events.as_bytes()) {
         let columns = ChunkColumns {
             stream,
@@ -380,6 +380,6 @@ pub(crate) fn stored_chunk<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredChunk
         });
     }
     Err(corrupt(format!(
-        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; look at the store with `recount verify --data`"
+        "chunk {id} (stream number {stream}, from sequence {first_sequence} on) does not fit its index; check the store with `recount verify --data`"
     )))
 }

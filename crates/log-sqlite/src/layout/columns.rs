@@ -6,9 +6,9 @@ use bytes::Bytes;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Result, ToSql};
 
-use crate::packing::Joined;
+use crate::packing::PackedRecords;
 
-impl ToSql for Joined {
+impl ToSql for PackedRecords {
     fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
         let value = if self.text { ValueRef::Text(&self.bytes) } else { ValueRef::Blob(&self.bytes) };
         Ok(ToSqlOutput::Borrowed(value))

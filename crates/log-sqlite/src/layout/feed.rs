@@ -1,4 +1,4 @@
-//! The table `feed`: which sealed record is at which position.
+//! The table `feed`: maps positions to sealed records.
 //!
 //! It must not know records or transactions; `packing.rs` packs the spans.
 
@@ -6,11 +6,11 @@ use recount_log::Fault;
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 use super::columns::{int, number};
-use crate::fault::{Doing as _, corrupt};
+use crate::fault::{FaultContext as _, corrupt};
 use crate::packing::{self, FeedSpan};
 use crate::sum::Sum;
 
-/// What is asked for of a row of the feed, in the order [`stored_feed`] takes it.
+/// The columns of a row of the feed, in the order [`stored_feed`] takes them.
 macro_rules! feed_columns {
     ($rest:literal) => {
         concat!("SELECT first_position, last_position, spans, sum FROM feed ", $rest)
@@ -43,7 +43,7 @@ pub(crate) fn insert_feed(connection: &Connection, row: &NewFeed) -> Result<()> 
     connection.prepare_cached(sql)?.execute(values).map(drop)
 }
 
-/// Shows each row of the feed from the one with a position on, until told to stop (`false`).
+/// Passes each row of the feed to a closure, from the one with a position on, until it returns `false`.
 pub(crate) fn feed_from(
     connection: &Connection,
     position: u64,
@@ -53,10 +53,10 @@ pub(crate) fn feed_from(
         "WHERE first_position >= coalesce((SELECT max(first_position) FROM feed WHERE first_position <= ?1), 0)
         ORDER BY first_position"
     );
-    let doing = "reading which record is at which position";
-    let mut statement = connection.prepare_cached(sql).doing(doing)?;
-    let mut rows = statement.query([int(position)]).doing(doing)?;
-    while let Some(row) = rows.next().doing(doing)? {
+    let context = "reading which record is at which position";
+    let mut statement = connection.prepare_cached(sql).context(context)?;
+    let mut rows = statement.query([int(position)]).context(context)?;
+    while let Some(row) = rows.next().context(context)? {
         if !each(stored_feed(row)?)? {
             break;
         }
@@ -65,10 +65,10 @@ pub(crate) fn feed_from(
 }
 
 pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
-    let doing = "reading which record is at which position";
-    let (first, last) = (number(row, 0).doing(doing)?, number(row, 1).doing(doing)?);
-    let sum: Option<i64> = row.get(3).doing(doing)?;
-    let spans = row.get_ref(2).doing(doing)?.as_blob().ok();
+    let context = "reading which record is at which position";
+    let (first, last) = (number(row, 0).context(context)?, number(row, 1).context(context)?);
+    let sum: Option<i64> = row.get(3).context(context)?;
+    let spans = row.get_ref(2).context(context)?.as_blob().ok();
     let spans = spans.filter(|spans| sum == Some(feed_sum(first, last, spans)));
     let spans = spans.and_then(packing::spans_of_feed);
     if let Some(spans) = spans
@@ -80,7 +80,7 @@ pub(crate) fn stored_feed(row: &rusqlite::Row<'_>) -> Result<FeedRow, Fault> {
         return Ok(FeedRow { first, last, spans });
     }
     Err(corrupt(format!(
-        "what says which record is at which position from {first} on makes no sense; look at the store with `recount verify --data`"
+        "the row of the feed from position {first} on is invalid; check the store with `recount verify --data`"
     )))
 }
 
@@ -92,11 +92,11 @@ pub(crate) fn feed_after(connection: &Connection, position: u64) -> Result<Optio
 
 /// The last position that is sealed; 0 when none is.
 pub(crate) fn last_sealed(connection: &Connection) -> Result<u64, Fault> {
-    let doing = "reading where the sealed part ends";
+    let context = "reading where the sealed part ends";
     let mut statement =
-        connection.prepare_cached(feed_columns!("ORDER BY first_position DESC LIMIT 1")).doing(doing)?;
-    let mut rows = statement.query([]).doing(doing)?;
-    match rows.next().doing(doing)? {
+        connection.prepare_cached(feed_columns!("ORDER BY first_position DESC LIMIT 1")).context(context)?;
+    let mut rows = statement.query([]).context(context)?;
+    match rows.next().context(context)? {
         Some(row) => stored_feed(row).map(|row| row.last),
         None => Ok(0),
     }

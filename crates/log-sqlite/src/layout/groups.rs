@@ -1,4 +1,4 @@
-//! The table `groups`: the hot part, one row a commit.
+//! The table `groups`: the hot part, one row per commit.
 //!
 //! It must not know where a stream ends. Look at [`StoredGroup`].
 
@@ -7,10 +7,10 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result, params};
 
 use super::columns::{int, number};
-use crate::fault::{Doing as _, corrupt};
-use crate::packing::{self, Joined, Slot};
+use crate::fault::{FaultContext as _, corrupt};
+use crate::packing::{self, PackedRecords, Slot};
 
-/// One group as it is stored, unpacked.
+/// One stored group, unpacked.
 pub(crate) struct StoredGroup<'r> {
     pub(crate) first_position: u64,
     pub(crate) slots: Vec<Slot>,
@@ -32,7 +32,7 @@ impl StoredGroup<'_> {
         self.first_position + self.slots.len() as u64 - 1
     }
 
-    /// Every record that is there, with its position.
+    /// Every record that was not removed, with its position.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u64, &Slot, &[u8])> {
         let slots = (self.first_position..).zip(&self.slots).filter(|(_, slot)| !slot.is_gone());
         slots.map(|(position, slot)| (position, slot, self.record(slot)))
@@ -53,19 +53,19 @@ pub(crate) fn insert_group(
     first_position: u64,
     records: usize,
     index: &[u8],
-    events: &Joined,
+    events: &PackedRecords,
 ) -> Result<()> {
     let sql = r#"INSERT INTO groups (first_position, records, "index", events) VALUES (?1, ?2, ?3, ?4)"#;
     let values = params![int(first_position), int(records as u64), index, events];
     connection.prepare_cached(sql)?.execute(values).map(drop)
 }
 
-/// Puts another content into a group that is there.
+/// Replaces the content of an existing group.
 pub(crate) fn update_group(
     connection: &Connection,
     first_position: u64,
     index: &[u8],
-    events: &Joined,
+    events: &PackedRecords,
 ) -> Result<()> {
     let sql = r#"UPDATE groups SET "index" = ?2, events = ?3 WHERE first_position = ?1"#;
     connection.prepare_cached(sql)?.execute(params![int(first_position), index, events]).map(drop)
@@ -76,7 +76,7 @@ pub(crate) fn delete_groups(connection: &Connection, last_position: u64) -> Resu
     connection.prepare_cached(sql)?.execute([int(last_position)]).map(drop)
 }
 
-/// Shows each group from the one with a position on, until told to stop (`false`).
+/// Passes each group to a closure, from the one with a position on, until it returns `false`.
 pub(crate) fn groups_from(
     connection: &Connection,
     position: u64,
@@ -85,10 +85,10 @@ pub(crate) fn groups_from(
     let sql = r#"SELECT first_position, records, "index", events FROM groups
         WHERE first_position >= coalesce((SELECT max(first_position) FROM groups WHERE first_position <= ?1), 0)
         ORDER BY first_position"#;
-    let doing = "reading the newest records";
-    let mut statement = connection.prepare_cached(sql).doing(doing)?;
-    let mut rows = statement.query([int(position)]).doing(doing)?;
-    while let Some(row) = rows.next().doing(doing)? {
+    let context = "reading the newest records";
+    let mut statement = connection.prepare_cached(sql).context(context)?;
+    let mut rows = statement.query([int(position)]).context(context)?;
+    while let Some(row) = rows.next().context(context)? {
         if !each(stored_group(row)?)? {
             break;
         }
@@ -96,30 +96,30 @@ pub(crate) fn groups_from(
     Ok(())
 }
 
-/// Shows one group; a fault if it is not there.
+/// Reads one group; a fault if it is missing.
 pub(crate) fn group_at<T>(
     connection: &Connection,
     first_position: u64,
     look: impl FnOnce(StoredGroup<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     let sql = r#"SELECT first_position, records, "index", events FROM groups WHERE first_position = ?1"#;
-    let doing = "reading the newest records";
-    let mut statement = connection.prepare_cached(sql).doing(doing)?;
-    let mut rows = statement.query([int(first_position)]).doing(doing)?;
-    match rows.next().doing(doing)? {
+    let context = "reading the newest records";
+    let mut statement = connection.prepare_cached(sql).context(context)?;
+    let mut rows = statement.query([int(first_position)]).context(context)?;
+    match rows.next().context(context)? {
         Some(row) => look(stored_group(row)?),
         None => Err(corrupt(format!(
-            "the records at positions from {first_position} on are not there; look at the store with `recount verify --data`"
+            "the records at positions from {first_position} on are missing; check the store with `recount verify --data`"
         ))),
     }
 }
 
 pub(crate) fn stored_group<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredGroup<'r>, Fault> {
-    let doing = "reading the newest records";
-    let first_position = number(row, 0).doing(doing)?;
-    let records = number(row, 1).doing(doing)?;
-    let index = row.get_ref(2).doing(doing)?.as_bytes();
-    let events = row.get_ref(3).doing(doing)?;
+    let context = "reading the newest records";
+    let first_position = number(row, 0).context(context)?;
+    let records = number(row, 1).context(context)?;
+    let index = row.get_ref(2).context(context)?.as_bytes();
+    let events = row.get_ref(3).context(context)?;
     let text = matches!(events, ValueRef::Text(_));
     if let (Ok(index), Ok(joined)) = (index, events.as_bytes())
         && packing::index_is_sound(first_position, text, index, joined)
@@ -130,7 +130,7 @@ pub(crate) fn stored_group<'r>(row: &'r rusqlite::Row<'_>) -> Result<StoredGroup
         return Ok(StoredGroup { first_position, slots, index, joined });
     }
     Err(corrupt(format!(
-        "the records at positions from {first_position} on do not fit their index; look at the store with `recount verify --data`"
+        "the records at positions from {first_position} on do not fit their index; check the store with `recount verify --data`"
     )))
 }
 

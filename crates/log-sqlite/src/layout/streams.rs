@@ -1,4 +1,4 @@
-//! The table `streams`: one row a stream, which says where the sealed part of it ends.
+//! The table `streams`: one row per stream, with the end of its sealed part.
 //!
 //! It must not know records. Look at [`StreamTail`] and [`Names`].
 
@@ -10,10 +10,10 @@ use recount_log::{End, Fault, StreamKey, Tail};
 use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 use super::columns::{int, limit, number, one};
-use crate::fault::{Doing as _, altered, corrupt};
+use crate::fault::{FaultContext as _, altered, corrupt};
 use crate::sum::Sum;
 
-/// Where a stream ends, where what is left of it begins, and the number that stands for its name.
+/// The end of a stream, the beginning of what is left of it, and the number that its name maps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamTail {
     pub(crate) id: i64,
@@ -27,7 +27,7 @@ pub(crate) struct StreamTail {
 
 impl StreamTail {
     /// Of a stream that has nothing yet.
-    pub(crate) fn fresh(id: i64, key: &str) -> Self {
+    pub(crate) fn empty(id: i64, key: &str) -> Self {
         let start = ChainValue::start(key);
         StreamTail {
             id,
@@ -54,8 +54,8 @@ impl StreamTail {
             .column()
     }
 
-    pub(crate) fn known(&self) -> Known {
-        Known {
+    pub(crate) fn known(&self) -> KnownTail {
+        KnownTail {
             id: self.id,
             next_sequence: self.next_sequence,
             last_position: self.last_position,
@@ -79,7 +79,7 @@ impl StreamTail {
 /// What must be known of a stream to add to it: where it ends, but not what its records add up to. Its
 /// chain is worked out when the records are sealed, or when it is read, and not for each append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownTail {
     /// 0 for a stream that has no name yet.
     pub(crate) id: i64,
     pub(crate) next_sequence: u64,
@@ -88,7 +88,7 @@ pub(crate) struct Known {
     pub(crate) erased: bool,
 }
 
-impl Known {
+impl KnownTail {
     pub(crate) fn end(self) -> End {
         End {
             next_sequence: self.next_sequence,
@@ -105,11 +105,11 @@ pub(crate) fn last_stream(connection: &Connection) -> Result<i64> {
 
 pub(crate) fn insert_stream(connection: &Connection, key: &str, id: i64) -> Result<()> {
     let sql = "INSERT INTO streams (id, key, next_sequence, last_position, head, sum) VALUES (?1, ?2, 0, 0, ?3, ?4)";
-    let fresh = StreamTail::fresh(id, key);
-    connection.prepare_cached(sql)?.execute(params![id, key, &fresh.head.0[..], fresh.sum(key)]).map(drop)
+    let empty = StreamTail::empty(id, key);
+    connection.prepare_cached(sql)?.execute(params![id, key, &empty.head.0[..], empty.sum(key)]).map(drop)
 }
 
-/// Writes what is sealed, or was taken away, of a stream.
+/// Updates what is sealed of a stream, or was removed from it.
 pub(crate) fn update_stream(connection: &Connection, key: &str, tail: &StreamTail) -> Result<()> {
     let sql = "UPDATE streams SET next_sequence = ?2, last_position = ?3, head = ?4, first_sequence = ?5,
         start = ?6, erased = ?7, sum = ?8 WHERE id = ?1";
@@ -120,7 +120,7 @@ pub(crate) fn update_stream(connection: &Connection, key: &str, tail: &StreamTai
     if changed == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(changed)) }
 }
 
-/// What is asked for of a stream, in the order [`stored_tail`] takes it.
+/// The columns of a stream, in the order [`stored_tail`] takes them.
 macro_rules! stream_columns {
     ($rest:literal) => {
         concat!(
@@ -131,15 +131,15 @@ macro_rules! stream_columns {
 }
 pub(crate) const STREAMS_BY_ID: &str = stream_columns!("WHERE id >= ?1 ORDER BY id LIMIT ?2");
 
-/// What the row of a stream says: where its sealed part ends.
+/// The row of a stream: where its sealed part ends.
 pub(crate) fn stream_tail(connection: &Connection, key: &str) -> Result<Option<StreamTail>> {
     let sql = stream_columns!("WHERE key = ?1");
     let tail = connection.prepare_cached(sql)?.query_row([key], stored_tail).optional()?;
     Ok(tail.map(|(_, tail)| tail))
 }
 
-/// The same for who tells others that a stream does not exist. What was not found may be there under a name that was
-/// changed on the disk: it then lies beside the place where it was looked for.
+/// The same for a caller that reports a missing stream. A row that was not found may exist under a name that was
+/// changed on the disk: it is then next to the place where it was searched.
 pub(crate) fn stream_tail_for_sure(connection: &Connection, key: &str) -> Result<Option<StreamTail>> {
     let tail = stream_tail(connection, key)?;
     if tail.is_none() {
@@ -161,7 +161,7 @@ pub(crate) fn stream_of(connection: &Connection, id: i64) -> Result<Option<(Stre
 
 /// The name of a stream and its row, if it is what was written.
 pub(crate) fn stored_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
-    let (key, tail) = told_tail(row)?;
+    let (key, tail) = claimed_tail(row)?;
     if row.get::<_, Option<i64>>(8)? != Some(tail.sum(&key)) {
         return Err(altered(&format!("the row of stream {key} (number {})", tail.id)));
     }
@@ -169,7 +169,7 @@ pub(crate) fn stored_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamT
 }
 
 /// The same without a look at the checksum: for rows that have none yet.
-pub(crate) fn told_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
+pub(crate) fn claimed_tail(row: &rusqlite::Row<'_>) -> Result<(StreamKey, StreamTail)> {
     let key: Arc<str> = row.get(7)?;
     let start = row.get::<_, Option<[u8; 32]>>(5)?.map_or_else(|| ChainValue::start(&key), ChainValue);
     let tail = StreamTail {
@@ -197,10 +197,10 @@ impl<'c> Names<'c> {
 
     pub(crate) fn get(&mut self, id: i64, position: u64) -> Result<&mut (StreamKey, StreamTail), Fault> {
         if !self.known.contains_key(&id) {
-            let found = stream_of(self.connection, id).doing(&format!("reading stream number {id}"))?;
+            let found = stream_of(self.connection, id).context(&format!("reading stream number {id}"))?;
             let found = found.ok_or_else(|| {
                 corrupt(format!(
-                    "the record at position {position} belongs to stream number {id}, which has no name; look at the store with `recount verify --data`"
+                    "the record at position {position} belongs to stream number {id}, which has no name; check the store with `recount verify --data`"
                 ))
             })?;
             self.known.insert(id, found);

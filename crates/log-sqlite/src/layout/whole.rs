@@ -1,4 +1,4 @@
-//! What concerns the whole store: its last position, its fence, and how much of it is sealed.
+//! Values of the whole store: its last position, its fence, and how much of it is sealed.
 //!
 //! It must not know the rows of a stream.
 
@@ -8,7 +8,7 @@ use super::columns::{int, number, one};
 
 /// Where the whole store ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Ends {
+pub(crate) struct StoreEnd {
     pub(crate) last_position: u64,
     pub(crate) last_stream: i64,
 }
@@ -41,7 +41,7 @@ pub(crate) fn data_version(connection: &Connection) -> Result<i64> {
     one(connection, "PRAGMA data_version")
 }
 
-/// A change that says nothing, for a commit that has to write something. Answers the new count.
+/// A change without content, for a commit that has to write something. Returns the new count.
 pub(crate) fn raise_fence(connection: &Connection) -> Result<i64> {
     one(connection, "UPDATE fence SET count = count + 1 RETURNING count")
 }
@@ -50,7 +50,7 @@ pub(crate) fn fence(connection: &Connection) -> Result<i64> {
     one(connection, "SELECT count FROM fence")
 }
 
-/// The last position there was, by what the database says.
+/// The last position ever used, according to the database.
 pub(crate) fn last_position(connection: &Connection) -> Result<u64> {
     let sql = "SELECT coalesce((SELECT first_position + records - 1 FROM groups ORDER BY first_position DESC LIMIT 1),
         (SELECT last_position FROM feed ORDER BY first_position DESC LIMIT 1), 0)";

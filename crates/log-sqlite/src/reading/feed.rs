@@ -1,4 +1,4 @@
-//! Reading the feed: records of all streams in order of position, over the border between sealed and hot.
+//! Reads the feed: records of all streams in order of position, across the border between sealed and hot.
 //!
 //! It must not know how a page of one stream is filled. Entry point: [`feed`].
 
@@ -9,7 +9,7 @@ use recount_log::{Damage, Fault, FeedRecord, Meter, ReadBound, Record, StreamKey
 use rusqlite::Connection;
 
 use super::snapshot;
-use crate::fault::{Doing as _, about, corrupt};
+use crate::fault::{FaultContext as _, about, corrupt};
 use crate::layout::{self, FeedRow, Names, StoredGroup, StreamTail};
 use crate::limits::FEED_CHUNKS_BYTES_MAX;
 use crate::packing::{FeedSpan, Slot};
@@ -18,7 +18,7 @@ use crate::packing::{FeedSpan, Slot};
 pub(crate) fn feed(connection: &Connection, from: u64, bound: ReadBound) -> Result<Vec<FeedRecord>, Fault> {
     let snapshot = snapshot(connection)?;
     let from = from.max(1);
-    let first_hot = layout::first_hot(&snapshot).doing("looking where the hot part begins")?;
+    let first_hot = layout::first_hot(&snapshot).context("finding the start of the hot part")?;
     let mut feed = Feed {
         next: from,
         meter: bound.meter(),
@@ -57,7 +57,7 @@ impl Feed<'_> {
         self.hot(connection)
     }
 
-    /// Says of damage how far it goes, where that is not known yet: to where the feed begins again.
+    /// Adds to damage how far it goes, where that is not known yet: to where the feed begins again.
     fn about(&self, connection: &Connection, first_hot: Option<u64>, fault: Fault) -> Fault {
         if fault.damage.as_ref().is_some_and(|damage| damage.positions.is_some()) {
             return fault;
@@ -71,7 +71,7 @@ impl Feed<'_> {
         about(fault, || Damage { positions, ..Damage::default() })
     }
 
-    /// Says of damage to sealed records of one span whose they are.
+    /// Adds the stream to damage of sealed records of one span.
     fn about_span(
         &self,
         connection: &Connection,
@@ -143,7 +143,7 @@ impl Feed<'_> {
         let found = self.chunks.find(connection, &tail, sequence)?;
         let Some(bytes) = found.filter(|(there, _)| *there == position).map(|(_, bytes)| bytes) else {
             return Err(corrupt(format!(
-                "stream {key} has no sequence {sequence} for position {position}; look at the store with `recount verify --data`"
+                "stream {key} has no sequence {sequence} for position {position}; check the store with `recount verify --data`"
             )));
         };
         Ok(self.take(key, position, sequence, bytes))
@@ -186,7 +186,7 @@ impl Feed<'_> {
         })
     }
 
-    /// Says of damage to hot records whose they are: those of one stream that follow each other.
+    /// Adds the stream to damage of hot records: those of one stream that follow each other.
     fn about_slot(&mut self, group: &StoredGroup<'_>, position: u64, slot: &Slot, fault: Fault) -> Fault {
         let following = (position..).zip(slot.sequence..);
         let mut records = group.records().skip_while(|(there, ..)| *there < position).zip(following);
@@ -213,12 +213,12 @@ impl Feed<'_> {
     fn missing(&self, found: u64) -> Fault {
         let (first, last) = (self.next, found.saturating_sub(1));
         corrupt(format!(
-            "the records at positions {first} to {last} are not there; look at the store with `recount verify --data`"
+            "the records at positions {first} to {last} are missing; check the store with `recount verify --data`"
         ))
     }
 }
 
-/// Chunks that one page of the feed comes back to, a stream's last one each.
+/// Chunks that one page of the feed returns to: the last one of each stream.
 #[derive(Default)]
 struct Chunks {
     kept: HashMap<i64, KeptChunk>,

@@ -1,7 +1,7 @@
-//! The rows on one page of a SQLite database, whichever table they belong to.
+//! Reads the rows on one page of a SQLite database, of any table.
 //!
-//! Pages are looked at one by one and not by the trees that lead to them, so a damaged or missing tree costs nothing
-//! but its own pages. Values are told with their types; what a row means is said by `sift.rs`.
+//! Pages are read one by one and not by the trees that lead to them, so a damaged or missing tree costs only
+//! its own pages. Values have their types; `classify.rs` decides what a row means.
 //! The format: <https://www.sqlite.org/fileformat2.html>. Entry point: [`rows_of`].
 
 use super::image::{Image, PAGE_BYTES};
@@ -43,9 +43,9 @@ pub(super) struct StoredRow {
 #[derive(Default)]
 pub(super) struct PageRows {
     pub(super) rows: Vec<StoredRow>,
-    /// Rows that are there and cannot be read, by number as far as that can be told.
+    /// Rows that exist and cannot be read, by number as far as it is readable.
     pub(super) broken: Vec<Option<i64>>,
-    /// Pages that this one says are part of the same tree.
+    /// Pages that this one names as part of the same tree.
     pub(super) children: Vec<u32>,
     /// Of them the one with the last rows of a table.
     pub(super) last_child: Option<u32>,

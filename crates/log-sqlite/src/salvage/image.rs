@@ -1,7 +1,7 @@
-//! The pages of a database file with those of its write-ahead log over them, read without SQLite.
+//! The pages of a database file, overlaid with those of its write-ahead log, read without SQLite.
 //!
 //! SQLite stops at the first damaged frame of the log. Each frame's checksum continues that of the frame before it, so
-//! a frame can be checked on its own with the checksum that is stored there: what follows a damaged frame is read, too.
+//! a frame can be checked alone with the checksum that is stored there: what follows a damaged frame is read, too.
 //! Nothing is opened for writing. This file must not know what a page holds. Entry point: [`Image::open`].
 
 use std::collections::{BTreeSet, HashMap};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use recount_log::Fault;
 
-use crate::fault::Doing as _;
+use crate::fault::FaultContext as _;
 
-/// Bytes of a page: every store is made with SQLite's default. A damaged header cannot be asked.
+/// Bytes of a page: every store uses SQLite's default, and a damaged header may be wrong.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Where the database's header says how many pages there are.
+/// Where the database's header has the number of pages.
 const PAGES_AT: usize = 28;
 
 const HEADER_BYTES: usize = 32;
@@ -46,7 +46,7 @@ pub(super) struct LogState {
 }
 
 impl Image {
-    /// `database` and the log beside it. A file that is missing has no pages.
+    /// `database` and its write-ahead log. A missing file has no pages.
     pub(super) fn open(database: &Path) -> Result<Self, Fault> {
         let mut image = Image {
             database: open(database)?,
@@ -177,7 +177,7 @@ fn open(path: &Path) -> Result<Option<File>, Fault> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).doing(&format!("opening {}", path.display())),
+        Err(error) => Err(error).context(&format!("opening {}", path.display())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The end of a transaction: what a failed commit came to, and rolling back.
+//! The end of a transaction: finds out the outcome of a failed commit, and rolls back.
 //!
 //! It must not know what was written. Entry point: [`settle`].
 
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use recount_log::{Fault, Retry};
 use rusqlite::{Connection, ErrorCode};
 
-use crate::fault::Doing as _;
+use crate::fault::FaultContext as _;
 use crate::group::CommitProof;
 use crate::layout;
 
-/// Learns what became of a commit that failed. `Ok`: it landed after all, and is durable. `Err`: it did
-/// not; the words say so if a doubt is left.
+/// Finds out the outcome of a commit that failed. `Ok`: it was committed after all, and is durable. `Err`: it was
+/// not; the message says so if a doubt is left.
 ///
-/// SQLite undoes a failed commit for everyone who looks, but its pages may lie in the file, whole though
-/// not counted; a machine that stopped now could find them at its next start. A further commit
+/// SQLite undoes a failed commit for every reader, but its pages may be in the file, complete though
+/// not counted; after a power cut the next start could find them. A further commit
 /// overwrites them, and its sync is the proof.
 pub(super) fn settle(
     connection: &Connection,
@@ -68,5 +68,5 @@ pub(super) fn watch_wal(connection: &mut Connection, pages: &Arc<AtomicU32>) -> 
         pages.store(u32::try_from(count).unwrap_or(0), Ordering::Relaxed);
         Ok(())
     };
-    connection.wal_hook(Some(note)).doing("watching the write-ahead log")
+    connection.wal_hook(Some(note)).context("watching the write-ahead log")
 }

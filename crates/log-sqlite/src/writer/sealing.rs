@@ -21,7 +21,7 @@ pub(super) struct Sealing {
     pub(super) plan: SealPlan,
     /// What has come of age is sealed up to this position.
     pub(super) due: u64,
-    /// What came in since much is hot, somewhat more than that, and was not made up for by sealing.
+    /// What was appended while much is hot, somewhat increased, minus what was sealed since.
     pub(super) come_in: Totals,
     /// After a failure: not before this.
     pub(super) not_before: Option<Instant>,
@@ -58,7 +58,7 @@ impl Sealing {
         }
     }
 
-    /// So much came in while so much was hot.
+    /// Records an append of this size while this much was hot.
     pub(super) fn came_in(&mut self, new: Totals, hot: Totals) {
         if self.is_much(hot) {
             self.come_in.more(new);
@@ -71,7 +71,7 @@ impl Sealing {
         }
     }
 
-    /// Whether so much came in that a portion is to be sealed.
+    /// Whether enough was appended that a portion is to be sealed.
     pub(super) fn lags(&self) -> bool {
         let portion = self.plan.portion();
         self.come_in.bytes >= portion.bytes || self.come_in.records >= portion.records

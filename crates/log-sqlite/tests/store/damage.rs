@@ -346,10 +346,10 @@ fn a_missing_record_is_never_passed_over() {
     tool.execute("DELETE FROM groups WHERE first_position = ?1", [gone as i64]).unwrap();
     assert_eq!(read(24, 3).unwrap().len(), 1);
     let fault = read(25, 2).unwrap_err();
-    assert!(fault.message.contains(&format!("positions from {gone} on are not there")), "{fault}");
+    assert!(fault.message.contains(&format!("positions from {gone} on are missing")), "{fault}");
     assert_eq!(block_on(store.read_feed(last, ALL)).unwrap().len(), 2);
     let fault = block_on(store.read_feed(gone, ALL)).unwrap_err();
-    assert!(fault.message.contains(&format!("positions {gone} to {gone} are not there")), "{fault}");
+    assert!(fault.message.contains(&format!("positions {gone} to {gone} are missing")), "{fault}");
     let refused = block_on(store.append(records("long", 27, &[b"x"]))).unwrap_err();
     assert!(refused.to_string().contains("where"), "{refused}");
 }

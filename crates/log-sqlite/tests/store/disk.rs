@@ -55,7 +55,7 @@ fn a_full_disk_is_told_and_service_returns() {
         for answer in group {
             let fault = fault(block_on(answer));
             assert_eq!((fault.kind, fault.retry), (FaultKind::Full, Retry::Maybe), "{fault}");
-            assert!(fault.message.contains("make space"), "{fault}");
+            assert!(fault.message.contains("free some space"), "{fault}");
         }
         assert_eq!(whole(&store), before, "reads go on, and nothing was changed");
     }
@@ -167,28 +167,28 @@ fn the_log_begins_again_as_soon_as_nobody_reads_what_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteOptions { checkpoint_pages: pages, ..SqliteOptions::new(folder.path()) };
     let store = SqliteStore::open(options).unwrap();
-    // How often the log was begun stands in its header.
+    // The header of the log counts its restarts.
     let log = folder.path().join("recount.db-wal");
-    let begun = || std::fs::read(&log).unwrap()[12..16].to_vec();
+    let restarts = || std::fs::read(&log).unwrap()[12..16].to_vec();
     let mut next = 0;
     let mut land_one = || {
         land(&store, records("a", next, &[&[next as u8; 3000]]));
         next += 1;
     };
     land_one();
-    let first = begun();
+    let first = restarts();
     let reader = rusqlite::Connection::open(folder.path().join("recount.db")).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM streams").unwrap();
     let length = || std::fs::metadata(&log).unwrap().len() / 4120;
     while length() < u64::from(pages) * 5 {
         land_one();
     }
-    assert_eq!(begun(), first, "it is read still");
+    assert_eq!(restarts(), first, "it is read still");
 
     reader.execute_batch("COMMIT").unwrap();
-    while begun() == first {
+    while restarts() == first {
         land_one();
-        assert!(length() < u64::from(pages) * 15, "it is as long as if nobody had begun it again");
+        assert!(length() < u64::from(pages) * 15, "it is as long as if it had never been restarted");
     }
     assert!(whole(&store).integrity.problems.is_empty());
 }
@@ -233,9 +233,9 @@ fn while_the_reserve_is_used_up_only_what_takes_away_is_written() {
     assert!(!folder.path().join("reserve").exists());
     let small = fault(block_on(store.append(row("k", b"v"))));
     assert_eq!((small.kind, small.retry), (FaultKind::Full, Retry::Maybe), "{small}");
-    assert!(small.message.contains("make space"), "{small}");
+    assert!(small.message.contains("free some space"), "{small}");
     land(&store, cut("a", 8));
-    // Somebody makes space, and nobody has to say so.
+    // After space is freed, the store recovers by itself.
     shim.heal();
     land(&store, row("k", b"v"));
     assert_eq!(block_on(store.space()), Ok(()));

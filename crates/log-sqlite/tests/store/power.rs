@@ -94,7 +94,7 @@ fn run(seed: u64, durability: Durability) -> Run {
     let options = SqliteOptions {
         durability,
         vfs: Some(shim.name.clone()),
-        // So small that logs are copied and begun again several times.
+        // So small that logs are copied and restarted several times.
         checkpoint_pages: 8 + dice.below(24) as u32,
         // So little that sealing goes on between commits, in half of the runs.
         hot_records_max: if seed.is_multiple_of(2) { 4 + dice.below(20) as u64 } else { u64::MAX },
@@ -227,7 +227,7 @@ fn check(folder: &Path, run: &Run) -> Result<(usize, bool), String> {
     Ok((count, half_sealed))
 }
 
-/// How often the write-ahead log was begun again after it had been copied.
+/// How often the write-ahead log was restarted after it had been copied.
 fn restarts(run: &Run) -> usize {
     let is_restart =
         |note: &&Note| matches!(note, Note::Op(file, Op::Write { offset: 0, .. }) if file.ends_with("-wal"));
@@ -281,7 +281,7 @@ fn every_acknowledged_append_survives_a_power_cut() {
 fn the_runs_copy_and_begin_the_log_again_and_half_of_them_seal_and_take_away() {
     let runs: Vec<Run> = (0..SEEDS).map(|seed| run(seed, Durability::Strict)).collect();
     let restarts: usize = runs.iter().map(restarts).sum();
-    tell(format_args!("{restarts} times in {SEEDS} runs the log was begun again"));
+    tell(format_args!("{restarts} restarts of the log in {SEEDS} runs"));
     assert!(restarts as u64 > SEEDS, "cuts around a copy are among those tried");
     let all_three: Vec<&Run> = runs.iter().filter(|run| run.sealings > 0 && run.takings() > 0).collect();
     let sum = |count: fn(&Run) -> usize| all_three.iter().map(|run| count(run)).sum::<usize>();

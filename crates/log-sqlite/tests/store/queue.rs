@@ -21,7 +21,7 @@ impl Observer for Gate {
     }
 }
 
-/// A store whose writer stands in its first commit until what comes with it is dropped.
+/// A store whose writer is in its first commit until what comes with it is dropped.
 fn standing(folder: &std::path::Path) -> (SqliteStore, mpsc::Sender<()>) {
     let store = open(folder);
     let (reached, standing) = mpsc::channel();

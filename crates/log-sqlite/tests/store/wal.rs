@@ -24,7 +24,7 @@ struct Killed {
     feed: Vec<FeedRecord>,
 }
 
-/// `checkpoint_pages`: how often the log is copied and begun again.
+/// `checkpoint_pages`: how often the log is copied and restarted.
 fn killed(seed: u64, options: SqliteOptions) -> Killed {
     let source = scratch();
     let store = SqliteStore::open(SqliteOptions { data_dir: source.path().to_owned(), ..options }).unwrap();
@@ -182,7 +182,7 @@ fn what_is_missing_is_told_and_kept() {
     let kept = kept_logs(copy.path()).unwrap();
     assert_eq!(kept.len(), 1);
     assert!(std::fs::read(&kept[0]).unwrap() == damaged);
-    // Whoever looks without opening is told, too.
+    // A check without opening reports it, too.
     assert!(inspect(copy.path()).unwrap().problems[0].contains("is damaged at frame"));
     assert_eq!(glance(copy.path()).unwrap_err().kind, FaultKind::Corrupt);
     let backup = scratch();

@@ -1,4 +1,4 @@
-//! What an append gives, and what it refuses.
+//! What an append returns, and what it refuses.
 
 use super::*;
 use crate::Landed;

@@ -1,4 +1,4 @@
-//! Bytes under their own name.
+//! Blobs: content under its hash.
 
 use super::*;
 use crate::limits::BLOB_BYTES_MAX;

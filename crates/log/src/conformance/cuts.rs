@@ -1,4 +1,4 @@
-//! Taking records away: a prefix of a stream, or all of it.
+//! Removing records: a prefix of a stream, or all of it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Before the first append and after the last.
+//! Reads before the first append and after the last.
 
 use super::*;
 use crate::RowRange;

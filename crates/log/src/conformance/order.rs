@@ -1,4 +1,4 @@
-//! One order for everybody, with many writers at once.
+//! One commit order for all readers, with many concurrent writers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,7 +28,7 @@ pub fn the_observer_hears_each_commit_before_its_writer(make: Make<'_>) {
             });
         }
     });
-    // A refused append and one of rows only are not told of.
+    // A refused append and one of rows only are not observed.
     let ask = Asking(&*subject.store);
     assert!(ask.append(records("w0", 0, &[b"x"])).is_err());
     ask.land(row("s", "k", Guard::Any, Some(b"v")));
@@ -42,13 +42,13 @@ pub fn appends_take_their_place_in_line_when_they_are_made(make: Make<'_>) {
     for n in 0..100 {
         let stream = format!("s{n}");
         let answers: Vec<_> = (0..4).map(|tail| store.append(records(&stream, tail, &[b"x"]))).collect();
-        // Asked for backwards, and some not at all.
+        // Awaited in reverse order, and some not at all.
         for answer in answers.into_iter().skip(1).rev() {
             block_on(answer).expect("it stands behind the ones before it");
         }
         assert_eq!(ask.next_sequence(&stream), 4);
     }
-    // What stands behind one that is refused is refused, too.
+    // An append after a refused one to the same stream is refused, too.
     ask.land(row("s", "taken", Guard::Any, Some(b"v")));
     let first = both(records("new", 0, &[b"0"]), row("s", "taken", Guard::Absent, Some(b"w")));
     let (first, second) = (store.append(first), store.append(records("new", 1, &[b"1"])));
@@ -106,8 +106,8 @@ pub fn many_writers_on_many_streams_lose_nothing(make: Make<'_>) {
     contend(make, WRITERS, &shape);
 }
 
-/// Runs one thread a writer. `shape` says for each writer how many records each of its appends brings;
-/// writer `w` writes to stream `w % streams`, trying again with the real tail when it was beaten.
+/// Runs one thread per writer. `shape` has for each writer the number of records of each of its appends;
+/// writer `w` writes to stream `w % streams`, and tries again with the real tail when another writer was first.
 pub(super) fn contend(make: Make<'_>, streams: usize, shape: &[Vec<usize>]) {
     let subject = make();
     let store = &*subject.store;
@@ -147,7 +147,7 @@ pub(super) fn contend(make: Make<'_>, streams: usize, shape: &[Vec<usize>]) {
     }
 }
 
-/// Every append of every writer is there once, in its writer's order, its records side by side.
+/// Every append of every writer exists once, in its writer's order, its records contiguous.
 fn check_writers(ask: &Asking<'_>, stream: usize, streams: usize, shape: &[Vec<usize>]) {
     let mut left: Vec<_> = (0..shape.len())
         .filter(|writer| writer % streams == stream)

@@ -104,7 +104,7 @@ pub fn streams_are_listed_in_key_order(make: Make<'_>) {
     assert_eq!(listed(None, 100), sorted);
     assert_eq!(listed(None, 2), sorted[..2]);
     assert_eq!(listed(Some(sorted[3]), 3), sorted[4..7]);
-    assert_eq!(listed(Some("aa"), 1), ["ab"], "after a name that is not there");
+    assert_eq!(listed(Some("aa"), 1), ["ab"], "after a missing name");
     assert_eq!(listed(Some("\u{10ffff}"), 1), [""; 0]);
     assert_eq!(listed(None, 0), [""; 0]);
 }

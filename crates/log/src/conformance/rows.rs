@@ -79,7 +79,7 @@ pub fn later_appends_see_the_rows_of_earlier_ones(make: Make<'_>) {
         .collect();
     let won = answers.into_iter().map(block_on).filter(Result::is_ok).count();
     assert_eq!(won, 1, "one holder of the row");
-    assert_eq!(Asking(store).streams(None, 99), ["run0".into()], "whoever came first");
+    assert_eq!(Asking(store).streams(None, 99), ["run0".into()], "whichever came first");
     let answers: Vec<_> = (1..=50)
         .map(|version| store.append(row("s", "active", Guard::Version(version), Some(b"next"))))
         .collect();

@@ -1,4 +1,4 @@
-//! Appends of any shape, compared with a model that is even plainer than the memory store.
+//! Appends of any shape, compared with a model that is even simpler than the memory store.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Numbers of payment cards: 13 to 19 digits that some network gives out and whose check digit is right,
-//! together, or in groups as they stand on a card. Not a part of a longer number, of an id or of a fraction.
+//! Detects numbers of payment cards: 13 to 19 digits that some network issues, with the right check digit,
+//! contiguous or in groups as on a card. Not a part of a longer number, of an id or of a fraction.
 
 use crate::limits::SHOWN_DIGITS_MAX;
 use crate::scan::{Candidate, Verdict, Window};
@@ -7,13 +7,13 @@ use crate::scan::{Candidate, Verdict, Window};
 const DIGITS_MIN: usize = 13;
 const DIGITS_MAX: usize = 19;
 
-/// How digits stand in groups on cards.
+/// How digits are grouped on cards.
 const GROUPS: &[&[usize]] = &[&[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 4, 4, 4, 3]];
 
-/// Two bytes of this many are looked at: one of them is a digit wherever a card's number stands.
+/// Every so many bytes two are checked: one of them is a digit in every card number.
 const STRIDE: usize = DIGITS_MIN - 1;
 
-/// Tells of every place where such a number stands, or may.
+/// Passes every place where such a number is or may be to a closure.
 pub(crate) fn each(window: &Window<'_>, mut tell: impl FnMut(Candidate) -> bool) {
     let bytes = window.bytes;
     let mut at = window.from;
@@ -36,19 +36,19 @@ pub(crate) fn each(window: &Window<'_>, mut tell: impl FnMut(Candidate) -> bool)
         passed = end;
         at = end + 1;
     }
-    // What is short may have only begun.
+    // A short number may continue in the next piece.
     if !window.ended && passed < bytes.len() {
         let begin = first_of(window, bytes.len(), passed);
         within(window, begin, bytes.len(), &mut tell);
     }
 }
 
-/// Digits, and what may stand between groups of them.
+/// Digits, and what may be between groups of them.
 fn part(byte: u8) -> bool {
     byte.is_ascii_digit() || matches!(byte, b' ' | b'-')
 }
 
-/// Where what stands before a place begins.
+/// Where the digits before a place begin.
 fn first_of(window: &Window<'_>, at: usize, least: usize) -> usize {
     let mut begin = at;
     while begin > least && (part(window.bytes[begin - 1]) || window.is_masked(begin - 1)) {
@@ -57,7 +57,7 @@ fn first_of(window: &Window<'_>, at: usize, least: usize) -> usize {
     begin
 }
 
-/// Tells of the numbers among these digits, and answers whether there is more to hear.
+/// Passes the numbers among these digits to a closure; returns whether to continue.
 fn within(window: &Window<'_>, begin: usize, end: usize, tell: &mut impl FnMut(Candidate) -> bool) -> bool {
     for at in begin..end {
         let first = window.bytes[at].is_ascii_digit() && (at == 0 || !window.bytes[at - 1].is_ascii_digit());
@@ -153,7 +153,7 @@ fn judge(window: &Window<'_>, at: usize, end: usize) -> Verdict {
     if !fits {
         return Verdict::No;
     }
-    // Whether what stands behind it makes it a part of more is known with the next bytes.
+    // The next bytes decide whether it is a part of something longer.
     if window.len() < end + 2 && !window.ended {
         return open(window, at, end);
     }
@@ -182,12 +182,12 @@ fn stands_alone_behind(window: &Window<'_>, end: usize) -> bool {
     }
 }
 
-/// The number that the first digits say.
+/// The value of the first digits.
 fn number(digits: &[u8], count: usize) -> u32 {
     digits[..count].iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'))
 }
 
-/// Whether some network's numbers begin so, as far as can be said.
+/// Whether some network's numbers begin like this, as far as is known.
 fn may_be_given_out(digits: &[u8]) -> bool {
     match digits.len() {
         0 => true,
@@ -231,6 +231,6 @@ fn check_digit_fits(digits: &[u8]) -> bool {
             }
         })
         .sum();
-    // Numbers such as 4444 4444 4444 4444 stand for none.
+    // Numbers such as 4444 4444 4444 4444 are never issued.
     sum.is_multiple_of(10) && digits.iter().any(|digit| *digit != digits[0])
 }

@@ -1,4 +1,4 @@
-//! Secrets that are told by the name before them, or by an id within them.
+//! Detects secrets by the name before them, or by an id within them.
 
 use super::{Hit, base64, digit_and_letter, mixed, word_dash};
 use crate::scan::{Verdict, Window};
@@ -10,15 +10,15 @@ fn between(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'"' | b'\'' | b'=' | b':' | b'>' | b'\\' | b'`')
 }
 
-/// Where the value behind a name begins; `None` when nothing that separates stands there. The value may be
-/// behind the end of the text.
+/// Where the value after a name begins; `None` without a separator. The value may be
+/// after the end of the text.
 fn value(window: &Window<'_>, hit: Hit) -> Option<usize> {
     let bytes = &window.bytes[hit.end..window.len().min(hit.end + BETWEEN_MAX)];
     let value = hit.end + bytes.iter().take_while(|byte| between(**byte)).count();
     (value > hit.end || value == window.len()).then_some(value)
 }
 
-/// A run of base64 of so many bytes behind a name.
+/// A run of base64 of so many bytes after a name.
 fn run(window: &Window<'_>, hit: Hit, min: usize, max: usize, looks: fn(&[u8]) -> bool) -> Verdict {
     let Some(value) = value(window, hit) else { return Verdict::No };
     let end = window.run(value, max + 1, base64);
@@ -37,12 +37,12 @@ fn run(window: &Window<'_>, hit: Hit, min: usize, max: usize, looks: fn(&[u8]) -
     Verdict::Yes { from: value, to: end, goes_on: false }
 }
 
-/// 40 letters of base64 behind `secret_access_key` and its like.
+/// 40 letters of base64 after `secret_access_key` and similar names.
 pub(super) fn aws(window: &Window<'_>, hit: Hit) -> Verdict {
     run(window, hit, 40, 40, |value| digit_and_letter(value) && mixed(value))
 }
 
-/// A key of 32 or 64 bytes in base64 behind `AccountKey` or `SharedAccessKey`.
+/// A key of 32 or 64 bytes in base64 after `AccountKey` or `SharedAccessKey`.
 pub(super) fn azure(window: &Window<'_>, hit: Hit) -> Verdict {
     run(window, hit, 40, 100, digit_and_letter)
 }

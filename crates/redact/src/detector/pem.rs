@@ -1,7 +1,7 @@
-//! Private keys as text: `-----BEGIN … PRIVATE KEY-----`, lines of base64, `-----END`.
+//! Detects private keys as text: `-----BEGIN … PRIVATE KEY-----`, lines of base64, `-----END`.
 //!
-//! The line that begins it and the line that ends it stay. Line breaks may be real, or written as `\n` by
-//! whoever put the key into JSON or an environment variable, or have become blanks.
+//! The first and the last line stay. Line breaks may be real, or written as `\n` in JSON or an environment
+//! variable, or have become blanks.
 
 use super::Hit;
 use crate::limits::SHOWN_BYTES_MAX;
@@ -53,7 +53,7 @@ fn body(window: &Window<'_>, begin: usize) -> Verdict {
         let end = window.run(gap.end, usize::MAX, letter);
         let group = end - gap.end;
         if window.may_go_on(end) {
-            // What stands between two lines belongs to the key when another line follows.
+            // The text between two lines belongs to the key when another line follows.
             let to = if group > 0 && gap.breaks { end } else { sure };
             return Verdict::Yes { from: begin, to, goes_on: true };
         }
@@ -75,7 +75,7 @@ struct Gap {
     breaks: bool,
 }
 
-/// What stands between two lines.
+/// The text between two lines.
 fn gap(window: &Window<'_>, from: usize) -> Gap {
     let mut gap = Gap { end: from, breaks: false };
     while let Some(byte) = window.get(gap.end) {

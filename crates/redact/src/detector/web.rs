@@ -1,4 +1,4 @@
-//! Secrets of the web: authorizations, JSON web tokens, passwords in addresses.
+//! Detects secrets of the web: authorizations, JSON web tokens, passwords in addresses.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -129,7 +129,7 @@ pub(super) fn password(window: &Window<'_>, hit: Hit) -> Verdict {
     Verdict::Yes { from, to: end, goes_on: false }
 }
 
-/// What may stand before the `@` of an address.
+/// What may be before the `@` of an address.
 fn userinfo(byte: u8) -> bool {
     byte > b' '
         && !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\' | b'[' | b'@')

@@ -1,4 +1,4 @@
-//! `assistant.*`: what the model said.
+//! Folds `assistant.*`: the output of the model.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `cost.*`: what was used.
+//! Folds `cost.*`: usage.
 
 use recount_event::family::cost::Tick;
 
@@ -15,7 +15,7 @@ pub(super) fn tick(state: &mut State, tick: &Tick) {
     });
 }
 
-/// What a tick says of the open turn.
+/// The part of a tick that concerns the open turn.
 pub(crate) fn open_turn(tick: &Tick) -> Totals {
     Totals {
         input_tokens: tick.open_turn_input_tokens.unwrap_or(0),

@@ -1,4 +1,4 @@
-//! `approval.*`, `clarification.*` and `handoff.*`: what is asked of people, and what came of it.
+//! Folds `approval.*`, `clarification.*` and `handoff.*`: prompts and their outcomes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use recount_event::family::{approval, clarification, handoff};
 use recount_event::{ForeignId, time};
 
 use crate::state::{
-    Answer, Asked, Call, CallStage, NameStatus, Prompt, PromptKind, Said, Space, State, Verdict,
+    Answer, ApprovalOutcome, Call, CallStage, NameStatus, Prompt, PromptKind, PromptRequest, Space, State,
+    Verdict,
 };
 
 pub(super) fn approval(state: &mut State, asked: &approval::Requested, at_ms: u64) {
@@ -29,28 +30,24 @@ pub(super) fn approval(state: &mut State, asked: &approval::Requested, at_ms: u6
     });
     call.verdict = None;
     let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
-    ask(
-        state,
-        &asked.approval_id,
-        Prompt { asked_ms: at_ms, deadline_ms, asked: Asked::Approval(asked.clone()) },
-    );
+    ask(state, &asked.approval_id, Prompt::asked(at_ms, deadline_ms, PromptRequest::Approval(asked.clone())));
 }
 
 pub(super) fn clarification(state: &mut State, asked: &clarification::Requested, at_ms: u64) {
     let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
     let asked = Arc::new(asked.clone());
     let id = &asked.clarification_id.clone();
-    ask(state, id, Prompt { asked_ms: at_ms, deadline_ms, asked: Asked::Clarification(asked) });
+    ask(state, id, Prompt::asked(at_ms, deadline_ms, PromptRequest::Clarification(asked)));
 }
 
 pub(super) fn handoff(state: &mut State, asked: &handoff::Requested, at_ms: u64) {
     let deadline_ms = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_deref());
     let asked = Arc::new(asked.clone());
     let id = &asked.handoff_id.clone();
-    ask(state, id, Prompt { asked_ms: at_ms, deadline_ms, asked: Asked::Handoff(asked) });
+    ask(state, id, Prompt::asked(at_ms, deadline_ms, PromptRequest::Handoff(asked)));
 }
 
-/// By the time allowed, counted from when it was asked; else by the instant named; else none.
+/// By the timeout, counted from the request; else by the given instant; else none.
 fn deadline(asked_ms: u64, timeout_seconds: Option<u64>, expires_at: Option<&str>) -> Option<u64> {
     match timeout_seconds {
         Some(seconds) => Some(asked_ms.saturating_add(seconds.saturating_mul(1_000))),
@@ -66,17 +63,25 @@ fn ask(state: &mut State, id: &ForeignId, prompt: Prompt) {
     state.prompts.insert(prompt.kind().named(id), prompt);
 }
 
+/// The deadline moves to the instant named.
+pub(super) fn extended(state: &mut State, kind: PromptKind, id: &ForeignId, expires_at: &str, seconds: u64) {
+    let prompt = state.prompts.get_mut(&kind.named(id)).expect("only what is pending is extended");
+    prompt.deadline_ms = time::parse_ms(expires_at).or(prompt.deadline_ms);
+    prompt.extended_seconds = prompt.extended_seconds.saturating_add(seconds);
+    prompt.extensions += 1;
+}
+
 pub(super) fn approval_resolved(state: &mut State, resolved: &approval::Resolved) {
     let (fate, said) = match resolved.decision {
-        Decision::Approved => (format!("approved by {}", resolved.by), Said::Granted),
+        Decision::Approved => (format!("approved by {}", resolved.by), ApprovalOutcome::Granted),
         Decision::Rejected => (
             format!("rejected by {}", resolved.by),
-            Said::Denied {
+            ApprovalOutcome::Denied {
                 comment: resolved.comment.as_deref().map(Into::into),
                 answer: resolved.answer.as_deref().map(Into::into),
             },
         ),
-        Decision::Cancelled => (format!("cancelled by {}", resolved.by), Said::Cancelled),
+        Decision::Cancelled => (format!("cancelled by {}", resolved.by), ApprovalOutcome::Cancelled),
     };
     judged(state, &resolved.approval_id, &fate, said);
 }
@@ -85,23 +90,23 @@ pub(super) fn approval_timed_out(state: &mut State, missed: &approval::TimedOut)
     let prompt = state.prompts.get(&PromptKind::Approval.named(&missed.approval_id));
     let approves = matches!(
         prompt.map(|prompt| &prompt.asked),
-        Some(Asked::Approval(asked))
+        Some(PromptRequest::Approval(asked))
             if asked.default_decision == Some(DefaultDecision::Approve) && !asked.is_grave()
     );
     if approves {
-        judged(state, &missed.approval_id, "approved by its timeout", Said::Granted);
+        judged(state, &missed.approval_id, "approved by its timeout", ApprovalOutcome::Granted);
     } else {
-        judged(state, &missed.approval_id, "rejected by its timeout", Said::Missed);
+        judged(state, &missed.approval_id, "rejected by its timeout", ApprovalOutcome::Missed);
     }
 }
 
-fn judged(state: &mut State, approval_id: &ForeignId, fate: &str, said: Said) {
+fn judged(state: &mut State, approval_id: &ForeignId, fate: &str, said: ApprovalOutcome) {
     let prompt = over(state, PromptKind::Approval, approval_id, fate);
-    let Asked::Approval(asked) = prompt.asked else { panic!("{approval_id} is not an approval") };
+    let PromptRequest::Approval(asked) = prompt.asked else { panic!("{approval_id} is not an approval") };
     let tool_call_id = asked.tool_call_id.clone();
     // The call may have been refused while the question stood.
     let Some(call) = state.calls.get_mut(&tool_call_id) else { return };
-    if call.stage == CallStage::Announced && said != Said::Granted {
+    if call.stage == CallStage::Announced && said != ApprovalOutcome::Granted {
         state.calls.remove(&tool_call_id);
         state.ledger.set(Space::Call, &tool_call_id, NameStatus::Denied);
         return;
@@ -119,7 +124,7 @@ pub(super) fn clarification_answered(state: &mut State, answered: &clarification
 pub(super) fn clarification_timed_out(state: &mut State, missed: &clarification::TimedOut) {
     let id = &missed.clarification_id;
     let prompt = over(state, PromptKind::Clarification, id, "given up without an answer");
-    let Asked::Clarification(asked) = &prompt.asked else { panic!("{id} is not a question") };
+    let PromptRequest::Clarification(asked) = &prompt.asked else { panic!("{id} is not a question") };
     let answer = match (missed.applied, &asked.default_response) {
         (Applied::Default, Some(response)) => Answer::Response(Arc::new(response.clone())),
         _ => Answer::Unanswered,

@@ -1,5 +1,5 @@
-//! Runs whose beginning was pruned. What is left of them before the ending means nothing by itself (a call
-//! may be settled that nobody saw proposed), so only the ending and the marker behind it are folded.
+//! Folds runs whose beginning was pruned. What is left before the ending means nothing by itself (a call
+//! may be settled that was never proposed), so only the ending and the marker after it are folded.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::run;
 use crate::limits;
 use crate::state::{Cost, State, Totals};
 
-/// Folds an event of a run of which nobody has told yet what it was.
+/// Folds an event of a pruned run before its marker.
 pub(super) fn fold(state: &mut State, event: &Event) {
     let at_ms = event.occurred_ms;
     match event.payload() {
@@ -19,7 +19,7 @@ pub(super) fn fold(state: &mut State, event: &Event) {
         Payload::RunFailed(ending) => run::failed(state, at_ms, ending),
         Payload::RunCancelled(ending) => run::cancelled(state, at_ms, ending),
         Payload::GapEventsPruned(marker) => {
-            told(state, marker);
+            fold_marker(state, marker);
             marked(state, marker);
         }
         _ => {}
@@ -31,8 +31,8 @@ pub(super) fn marked(state: &mut State, marker: &EventsPruned) {
     state.first_sequence = state.first_sequence.max(marker.last_pruned_sequence.saturating_add(1));
 }
 
-/// The marker says what the events said that are gone.
-fn told(state: &mut State, marker: &EventsPruned) {
+/// Takes from the marker the facts of the pruned events.
+fn fold_marker(state: &mut State, marker: &EventsPruned) {
     let Some(facts) = marker.facts() else { return };
     let mut queued = Queued::new(facts.kind);
     queued.driver = facts.driver;

@@ -1,11 +1,11 @@
-//! `run.*` and `gap.*`: where the run stands.
+//! Folds `run.*` and `gap.*`: the phase of the run.
 
 use std::sync::Arc;
 
 use recount_event::family::run::{Cancelled, Failed, Finished, Queued};
 
 use crate::limits;
-use crate::state::{Cost, Ended, How, Phase, State, Totals};
+use crate::state::{Cost, Ended, FinalEvent, Phase, State, Totals};
 
 pub(super) fn resumed(state: &mut State) {
     state.phase = Phase::Resuming;
@@ -55,18 +55,18 @@ pub(super) fn disconnected(state: &mut State) {
 }
 
 pub(super) fn finished(state: &mut State, at_ms: u64, ending: &Finished) {
-    end(state, at_ms, How::Finished(Arc::new(ending.clone())));
+    end(state, at_ms, FinalEvent::Finished(Arc::new(ending.clone())));
 }
 
 pub(super) fn failed(state: &mut State, at_ms: u64, ending: &Failed) {
-    end(state, at_ms, How::Failed(Arc::new(ending.clone())));
+    end(state, at_ms, FinalEvent::Failed(Arc::new(ending.clone())));
 }
 
 pub(super) fn cancelled(state: &mut State, at_ms: u64, ending: &Cancelled) {
-    end(state, at_ms, How::Cancelled(Arc::new(ending.clone())));
+    end(state, at_ms, FinalEvent::Cancelled(Arc::new(ending.clone())));
 }
 
-fn end(state: &mut State, at_ms: u64, how: How) {
+fn end(state: &mut State, at_ms: u64, how: FinalEvent) {
     // Calls that were only announced need no settling; nothing can come of them any more.
     state.calls.clear();
     state.phase = Phase::Ended(Ended { at_ms, sequence: state.next_sequence, how });

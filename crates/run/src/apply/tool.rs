@@ -1,4 +1,4 @@
-//! `tool.*`: calls on their way from invoked to settled.
+//! Folds `tool.*`: calls from invoked to settled.
 
 use recount_event::ForeignId;
 use recount_event::family::shell::{Command, Exited, OutputChunk, Stream};

@@ -1,4 +1,4 @@
-//! `turn.*`: calls of the model.
+//! Folds `turn.*`: calls of the model.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) fn started(state: &mut State, started: &Started) {
     }
     turns.highest = Some(started.turn_index);
     turns.may_retry = false;
-    turns.begun += 1;
+    turns.started += 1;
     turns.open = Some(Turn {
         index: started.turn_index,
         proposed: 0,

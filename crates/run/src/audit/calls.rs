@@ -1,4 +1,4 @@
-//! Calls of tools, from proposed to settled, and the commands they run.
+//! Audits calls of tools, from proposed to settled, and the commands they run.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ pub(super) struct Calls {
     over: BTreeMap<ForeignId, Over>,
 }
 
-/// How a call came to its end.
+/// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
     Settled,
-    /// It was never more than asked for, and the answer was no. It may still be refused.
+    /// It was only requested, and denied. It may still be refused.
     Denied,
 }
 
@@ -32,16 +32,16 @@ enum Over {
 struct AuditedCall {
     name: Option<Box<str>>,
     proposed: Option<Proposed>,
-    /// Who carries it out.
+    /// The executor of the call.
     invoked: Option<Executor>,
-    /// What its last approval came to.
+    /// The outcome of its last approval.
     approved: Option<bool>,
     /// A question or handoff for it has its outcome.
     answered: bool,
     command: Option<Process>,
 }
 
-/// What the model asked for.
+/// A call that the model proposed.
 struct Proposed {
     turn_index: u64,
     input: Json,
@@ -68,14 +68,14 @@ impl Calls {
         self.open.get(id).is_some_and(|call| call.invoked == Some(Executor::Client))
     }
 
-    /// Whether an outcome is there that the call has not acted on.
+    /// Whether there is an outcome that the call has not acted on.
     pub(super) fn holds_answer(&self, id: &str) -> bool {
         self.open
             .get(id)
             .is_some_and(|call| call.answered || (call.approved.is_some() && call.invoked.is_none()))
     }
 
-    /// Whether it is a question, or a handoff, whose turn has not come.
+    /// Whether it is a question or a handoff that was not asked yet.
     pub(super) fn is_yet_to_ask(&self, id: &str) -> bool {
         self.open.get(id).is_some_and(|call| {
             let asks = call.name.as_deref().is_some_and(|name| crate::ASKING_TOOLS.contains(&name));
@@ -100,7 +100,7 @@ impl Calls {
         Some((call.name.as_deref()?, &call.proposed.as_ref()?.input))
     }
 
-    /// Whether an approval may be asked for it.
+    /// Whether an approval may be requested for it.
     pub(super) fn may_be_asked_for(&self, id: &str) -> bool {
         let open = self.open.get(id);
         !self.over.contains_key(id)
@@ -211,7 +211,7 @@ impl Calls {
         let more = exited.stdout_bytes > process.out || exited.stderr_bytes > process.err;
         let less = exited.stdout_bytes < process.out || exited.stderr_bytes < process.err;
         if less || (more && !exited.truncated) {
-            return broken!("shell.sums", "the exit of {id} does not count what was told");
+            return broken!("shell.sums", "the exit of {id} does not match the recorded output");
         }
         process.gone = true;
         Ok(())
@@ -321,7 +321,7 @@ impl Reading {
         let dangerous = invoked.irreversible.unwrap_or(false) || invoked.risk_level == Some(RiskLevel::High);
         let approved = call.is_some_and(|call| call.approved == Some(true));
         if dangerous && self.course.is_own() && !approved {
-            return broken!("approval.required", "{id} is dangerous and nobody approved it");
+            return broken!("approval.required", "{id} is dangerous and was not approved");
         }
         let call = self.calls.open.entry(id.clone()).or_default();
         call.invoked = Some(invoked.executor.unwrap_or(Executor::Server));

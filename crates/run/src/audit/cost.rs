@@ -1,4 +1,4 @@
-//! What was used, and where the budget stands.
+//! Audits usage and budget.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ impl CostAudit {
             return broken!("cost.sum", "the totals are {now:?} and should be {due:?}");
         }
         if own && !in_turn && open != Figures::default() {
-            return broken!("cost.sum", "the totals hold {open:?} of an open turn, and there is none");
+            return broken!("cost.sum", "the totals have {open:?} of an open turn, but none is open");
         }
         if in_turn {
             self.open = open;

@@ -1,4 +1,4 @@
-//! The course of a run: how it begins, waits, goes on and ends.
+//! Audits the course of a run: how it starts, waits, continues and ends.
 
 use recount_event::family::run::{Driver, WaitKind, WaitsFor};
 use recount_event::family::tool::RefusalCode;
@@ -13,7 +13,7 @@ pub(super) struct Course {
     resumed: bool,
     driver: Option<Driver>,
     starts: u64,
-    /// A `gap.run_disconnected` stands behind the last `run.started`.
+    /// A `gap.run_disconnected` follows the last `run.started`.
     abandoned: bool,
     waits: Waits,
     ending: Option<String>,
@@ -34,7 +34,7 @@ impl Course {
         self.driver == Some(Driver::Own)
     }
 
-    /// Whether the run has ended without having begun: its beginning was pruned.
+    /// Whether the run has ended without a start: its beginning was pruned.
     pub(super) fn is_headless(&self) -> bool {
         self.driver.is_none() && self.ending.is_some()
     }
@@ -57,41 +57,41 @@ fn group(payload: &Payload) -> &str {
 }
 
 impl Reading {
-    /// Whether the event may stand at this point of the course.
-    pub(super) fn stands_in_course(&self, event: &Event) -> Result<(), Broken> {
+    /// Whether the event may come at this point of the course.
+    pub(super) fn fits_course(&self, event: &Event) -> Result<(), Broken> {
         let (payload, name) = (event.payload(), event.type_name());
         let course = &self.course;
         let begins = matches!(payload, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_));
         if course.driver.is_none() {
             let fits = matches!(payload, Payload::RunQueued(_)) || (begins && !course.resumed);
-            return if fits { Ok(()) } else { broken!("queued.first", "{name} stands before run.queued") };
+            return if fits { Ok(()) } else { broken!("queued.first", "{name} occurs before run.queued") };
         }
         if begins {
-            return broken!("queued.once", "{name} stands in the middle of a run");
+            return broken!("queued.once", "{name} is in the middle of a run");
         }
         if let Some(ending) = &course.ending {
             return self.stands_behind(ending, event);
         }
         if matches!(payload, Payload::GapEventsPruned(_)) {
-            return broken!("gap.pruned", "{name} stands before the ending");
+            return broken!("gap.pruned", "{name} occurs before the ending");
         }
         if course.starts == 0 && !self.stands_before_start(payload) {
-            return broken!("start.first", "{name} stands before run.started");
+            return broken!("start.first", "{name} occurs before run.started");
         }
         self.respects_the_wait(payload)?;
         match payload {
             Payload::RunStarted(_) if course.starts > 0 && !course.abandoned => {
-                broken!("start.again", "run.started stands again, and nobody had lost the run")
+                broken!("start.again", "run.started occurs again although the worker was not lost")
             }
             told if is_of_workspace(told) && !course.is_own() => {
-                broken!("workspace.own", "{name} stands in an external run")
+                broken!("workspace.own", "{name} is in an external run")
             }
             Payload::RunWaiting(waiting) => self.may_wait(&waiting.waits_for),
             Payload::RunContinued(_) if !course.is_own() => {
-                broken!("wait.own", "run.continued stands in an external run")
+                broken!("wait.own", "run.continued is in an external run")
             }
             Payload::RunContinued(_) if course.waits != Waits::Yes => {
-                broken!("wait.continued", "run.continued stands where nothing waited")
+                broken!("wait.continued", "run.continued occurs where nothing waited")
             }
             ending if is_ending(ending) => self.may_end(ending),
             _ => Ok(()),
@@ -124,12 +124,12 @@ impl Reading {
         if let Some(ending) = &self.course.ending {
             self.stands_behind(ending, event)?;
         } else if matches!(payload, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_))
-            // Where the run goes on from is gone, and that it was queued stands right behind it.
+            // The run that this one continues is unknown. `run.queued` may follow directly.
             && !(event.sequence == 1 && matches!(payload, Payload::RunQueued(_)))
         {
-            return broken!("queued.once", "{name} stands in the middle of a run");
+            return broken!("queued.once", "{name} is in the middle of a run");
         } else if matches!(payload, Payload::GapEventsPruned(_)) {
-            return broken!("gap.pruned", "{name} stands before the ending");
+            return broken!("gap.pruned", "{name} occurs before the ending");
         }
         match payload {
             Payload::GapEventsPruned(marker)
@@ -147,15 +147,15 @@ impl Reading {
     fn stands_behind(&self, ending: &str, event: &Event) -> Result<(), Broken> {
         let name = event.type_name();
         if is_ending(event.payload()) {
-            return broken!("ending.once", "{name} stands behind {ending}");
+            return broken!("ending.once", "{name} occurs after {ending}");
         }
         if group(event.payload()) != "gap" {
-            return broken!("ending.last", "{name} stands behind {ending}");
+            return broken!("ending.last", "{name} occurs after {ending}");
         }
-        // Of a run whose beginning was pruned it is not known whose it was.
+        // The driver of a run whose beginning was pruned is unknown.
         let external = self.course.driver.is_some() && !self.course.is_own();
         if external && is_of_workspace(event.payload()) {
-            return broken!("workspace.own", "{name} stands behind the ending of an external run");
+            return broken!("workspace.own", "{name} occurs after the ending of an external run");
         }
         if let Payload::GapEventsPruned(pruned) = event.payload() {
             let (first, last) = (pruned.first_pruned_sequence, pruned.last_pruned_sequence);
@@ -182,10 +182,10 @@ impl Reading {
         let quiet = self.is_quiet(payload);
         match self.course.waits {
             Waits::Yes if !quiet && !matches!(payload, Payload::RunContinued(_)) => {
-                broken!("wait.quiet", "{name} stands while the run waits")
+                broken!("wait.quiet", "{name} occurs while the run waits")
             }
             Waits::ForTheRest if !quiet && !matches!(payload, Payload::RunWaiting(_)) => {
-                broken!("wait.regroup", "{name} stands where run.waiting with the rest should")
+                broken!("wait.regroup", "{name} occurs where run.waiting with the rest should")
             }
             _ => Ok(()),
         }
@@ -224,20 +224,20 @@ impl Reading {
 
     fn may_wait(&self, named: &[WaitsFor]) -> Result<(), Broken> {
         if !self.course.is_own() {
-            return broken!("wait.own", "run.waiting stands in an external run");
+            return broken!("wait.own", "run.waiting is in an external run");
         }
         if let Some(turn) = self.turns.open_index() {
-            return broken!("wait.turn", "run.waiting stands in the middle of turn {turn}");
+            return broken!("wait.turn", "run.waiting is in the middle of turn {turn}");
         }
         for id in self.calls.open() {
             let outside = self.calls.is_with_client(id) || self.people.waits_on(id);
             if !outside && !self.calls.holds_answer(id) && !self.calls.is_yet_to_ask(id) {
-                return broken!("wait.calls", "run.waiting stands while {id} is still to be done");
+                return broken!("wait.calls", "run.waiting occurs while {id} is still to be done");
             }
         }
         let open = self.with_others();
         if open.is_empty() {
-            return broken!("wait.nothing", "run.waiting stands where nothing is open");
+            return broken!("wait.nothing", "run.waiting occurs where nothing is open");
         }
         let mut named = named.to_vec();
         named.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
@@ -255,18 +255,18 @@ impl Reading {
     fn may_end(&self, ending: &Payload) -> Result<(), Broken> {
         let name = ending.type_name();
         if let Some((turn, block)) = self.turns.open_block() {
-            return broken!("ending.text_open", "{name} stands while block {block} of turn {turn} is open");
+            return broken!("ending.text_open", "{name} occurs while block {block} of turn {turn} is open");
         }
         if let Some(turn) = self.turns.open_index() {
-            return broken!("ending.turn_open", "{name} stands in the middle of turn {turn}");
+            return broken!("ending.turn_open", "{name} is in the middle of turn {turn}");
         }
         if let Some(id) = self.calls.open().find(|id| self.calls.is_more_than_asked_for(id)) {
-            return broken!("ending.call_open", "{name} stands while {id} is not settled");
+            return broken!("ending.call_open", "{name} occurs while {id} is not settled");
         }
         if let Some(first) = self.people.pending().first() {
             return broken!(
                 "ending.prompt_open",
-                "{name} stands while {} {} is pending",
+                "{name} occurs while {} {} is pending",
                 first.kind,
                 first.id
             );
@@ -276,7 +276,7 @@ impl Reading {
                 Some(told) if told != self.turns.completed() => {
                     broken!(
                         "ending.turns",
-                        "{told} turns are told, {} were completed",
+                        "{told} turns are reported, {} were completed",
                         self.turns.completed()
                     )
                 }

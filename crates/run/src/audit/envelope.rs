@@ -1,4 +1,4 @@
-//! Places: numbers, names, times.
+//! Audits envelopes: sequences, ids, times.
 
 use recount_event::{Event, EventId, RunId, SessionId, TaskId};
 
@@ -31,7 +31,7 @@ impl Envelopes {
         let of = (event.run_id, event.task_id, event.session_id);
         let wanted = self.wanted();
         if event.sequence != wanted {
-            return broken!("envelope.sequence", "event {} stands where {wanted} should", event.sequence);
+            return broken!("envelope.sequence", "event {} occurs where {wanted} should", event.sequence);
         }
         if let Some(last) = &self.last {
             if of != last.of {

@@ -1,4 +1,4 @@
-//! What people were asked, and what they said.
+//! Audits prompts and their answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use recount_event::digest::{CALL_DIGEST_PREFIX, call_digest};
 use recount_event::family::approval::{self, Decision, DefaultDecision};
 use recount_event::family::clarification::Applied;
 use recount_event::family::run::{WaitKind, WaitsFor};
-use recount_event::{ForeignId, Json, Payload};
+use recount_event::{ForeignId, Json, Payload, time};
 
 use super::Reading;
 use crate::rejection::{Broken, broken};
@@ -25,10 +25,21 @@ type Name = (WaitKind, ForeignId);
 #[derive(Default)]
 struct AuditedPrompt {
     call: Option<ForeignId>,
-    /// An approval that is given when nobody says otherwise in time.
+    /// Without an answer in time, the approval is granted.
     approves_itself: bool,
-    /// The answer to a question when none comes.
+    /// The default answer to a question.
     default_response: Option<Json>,
+    /// In milliseconds since 1970.
+    deadline: Option<u64>,
+}
+
+/// The time allowed counts from the request; without one, the instant named.
+fn deadline(asked_ms: u64, timeout_seconds: Option<u64>, expires_at: Option<&String>) -> Option<u64> {
+    match (timeout_seconds, expires_at) {
+        (Some(seconds), _) => Some(asked_ms.saturating_add(seconds.saturating_mul(1_000))),
+        (None, Some(instant)) => time::parse_ms(instant),
+        (None, None) => None,
+    }
 }
 
 impl People {
@@ -60,7 +71,7 @@ impl People {
         Ok(())
     }
 
-    /// What was asked.
+    /// Finds a prompt.
     fn find(&self, name: &Name, call: Option<&ForeignId>) -> Result<&AuditedPrompt, Broken> {
         let (kind, id) = name;
         let Some(asked) = self.pending.get(name) else {
@@ -82,26 +93,43 @@ impl People {
 
 impl Reading {
     /// Whether the event was of a prompt.
-    pub(super) fn read_people(&mut self, payload: &Payload) -> Result<bool, Broken> {
+    pub(super) fn read_people(&mut self, payload: &Payload, at_ms: u64) -> Result<bool, Broken> {
         use WaitKind::{Approval, Clarification, Handoff};
         match payload {
-            Payload::ApprovalRequested(asked) => self.ask_approval(asked)?,
+            Payload::ApprovalRequested(asked) => self.ask_approval(asked, at_ms)?,
             Payload::ClarificationRequested(question) => {
                 let asked = AuditedPrompt {
                     call: question.tool_call_id.clone(),
                     default_response: question.default_response.clone(),
+                    deadline: deadline(at_ms, question.timeout_seconds, question.expires_at.as_ref()),
                     ..AuditedPrompt::default()
                 };
                 self.ask_about((Clarification, question.clarification_id.clone()), asked)?;
             }
             Payload::HandoffRequested(wanted) => {
-                let asked = AuditedPrompt { call: wanted.tool_call_id.clone(), ..AuditedPrompt::default() };
+                let asked = AuditedPrompt {
+                    call: wanted.tool_call_id.clone(),
+                    deadline: deadline(at_ms, wanted.timeout_seconds, wanted.expires_at.as_ref()),
+                    ..AuditedPrompt::default()
+                };
                 self.ask_about((Handoff, wanted.handoff_id.clone()), asked)?;
             }
             Payload::ApprovalResolved(said) => {
                 let name = (Approval, said.approval_id.clone());
                 self.people.find(&name, said.tool_call_id.as_ref())?;
                 self.has_outcome(name, Some(said.decision == Decision::Approved));
+            }
+            Payload::ApprovalExtended(more) => {
+                let name = (Approval, more.approval_id.clone());
+                self.extend(name, more.tool_call_id.as_ref(), (&more.expires_at, more.seconds))?;
+            }
+            Payload::ClarificationExtended(more) => {
+                let name = (Clarification, more.clarification_id.clone());
+                self.extend(name, more.tool_call_id.as_ref(), (&more.expires_at, more.seconds))?;
+            }
+            Payload::HandoffExtended(more) => {
+                let name = (Handoff, more.handoff_id.clone());
+                self.extend(name, more.tool_call_id.as_ref(), (&more.expires_at, more.seconds))?;
             }
             Payload::ApprovalTimedOut(missed) => {
                 let name = (Approval, missed.approval_id.clone());
@@ -144,7 +172,7 @@ impl Reading {
         Ok(true)
     }
 
-    fn ask_approval(&mut self, asked: &approval::Requested) -> Result<(), Broken> {
+    fn ask_approval(&mut self, asked: &approval::Requested, at_ms: u64) -> Result<(), Broken> {
         let (id, call) = (&asked.approval_id, &asked.tool_call_id);
         let name = (WaitKind::Approval, id.clone());
         self.people.is_new(&name)?;
@@ -165,7 +193,9 @@ impl Reading {
             return broken!("approval.digest", "{id} asks for another call than {call} as proposed");
         }
         self.calls.ask_for(call);
-        let asked = AuditedPrompt { call: Some(call.clone()), approves_itself, default_response: None };
+        let deadline = deadline(at_ms, asked.timeout_seconds, asked.expires_at.as_ref());
+        let asked =
+            AuditedPrompt { call: Some(call.clone()), approves_itself, deadline, default_response: None };
         self.people.pending.insert(name, asked);
         Ok(())
     }
@@ -187,6 +217,28 @@ impl Reading {
         Ok(())
     }
 
+    /// Moves a deadline.
+    fn extend(
+        &mut self,
+        name: Name,
+        call: Option<&ForeignId>,
+        (expires_at, seconds): (&str, u64),
+    ) -> Result<(), Broken> {
+        let before = self.people.find(&name, call)?.deadline;
+        let until = time::parse_ms(expires_at);
+        let moves = match (before, until) {
+            (Some(before), Some(until)) => until > before && until - before == seconds.saturating_mul(1_000),
+            _ => false,
+        };
+        if !moves {
+            return broken!("prompt.extension", "{} is extended to {expires_at}, not {seconds} s on", name.1);
+        }
+        if let Some(asked) = self.people.pending.get_mut(&name) {
+            asked.deadline = until;
+        }
+        Ok(())
+    }
+
     fn ends_handoff(&mut self, id: &ForeignId, call: Option<&ForeignId>) -> Result<(), Broken> {
         let name = (WaitKind::Handoff, id.clone());
         self.people.find(&name, call)?;
@@ -194,7 +246,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Strikes a prompt off the list and tells its call.
+    /// Removes a prompt from the list and passes its outcome to its call.
     fn has_outcome(&mut self, name: Name, approved: Option<bool>) {
         let call = self.people.pending.remove(&name).and_then(|asked| asked.call);
         self.people.answered.insert(name);

@@ -1,4 +1,4 @@
-//! Turns, and what the model says in them.
+//! Audits turns, and the output of the model in them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::rejection::{Broken, broken};
 
 #[derive(Default)]
 pub(super) struct TurnAudit {
-    /// The last that was begun; all before it have lower indexes, or the same.
+    /// The last that was started; all before it have lower indexes, or the same.
     last: Option<AuditedAttempt>,
     completed: u64,
     /// Of the last index, in all its attempts: the model cannot come back to an earlier one.
@@ -18,7 +18,7 @@ pub(super) struct TurnAudit {
     final_answer: bool,
 }
 
-/// A turn that was begun, once for each time it was begun.
+/// A turn, once for each time it was started.
 struct AuditedAttempt {
     index: u64,
     proposals: u64,
@@ -133,7 +133,7 @@ impl Reading {
                 if let Some(id) = left {
                     return broken!(
                         "turn.calls_open",
-                        "turn {} fails and leaves {id} behind",
+                        "turn {} fails and leaves {id} open",
                         failed.turn_index
                     );
                 }
@@ -173,16 +173,16 @@ impl Reading {
 
     fn turn_starts(&mut self, index: u64) -> Result<(), Broken> {
         if self.cost.is_halted() {
-            return broken!("cost.halted", "turn {index} begins after the budget was exceeded");
+            return broken!("cost.halted", "turn {index} starts after the budget was exceeded");
         }
         if let Some(open) = self.turns.open_index() {
-            return broken!("turn.one_open", "turn {index} begins in the middle of turn {open}");
+            return broken!("turn.one_open", "turn {index} starts in the middle of turn {open}");
         }
         let last = self.turns.last.as_ref();
         let again = last.is_some_and(|last| last.index == index && last.fate == AttemptFate::ToBeRetried);
         if !again {
             if last.is_some_and(|last| index <= last.index) {
-                return broken!("turn.order", "turn {index} begins out of order");
+                return broken!("turn.order", "turn {index} starts out of order");
             }
             self.turns.blocks.clear();
         }
@@ -195,7 +195,7 @@ impl Reading {
             return broken!("turn.named", "{name} names turn {index}, which is not open");
         }
         match self.turns.open_block() {
-            Some((_, block)) => broken!("turn.text_open", "{name} stands while block {block} is open"),
+            Some((_, block)) => broken!("turn.text_open", "{name} occurs while block {block} is open"),
             None => Ok(()),
         }
     }

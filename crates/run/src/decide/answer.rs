@@ -1,4 +1,4 @@
-//! A person answers. The first valid answer wins; who comes later is told what became of it.
+//! Decides the answer of a person. The first valid answer wins; later ones are rejected with the recorded outcome.
 
 use recount_event::family::approval::{self, AllowanceScope, Decision};
 use recount_event::family::{clarification, handoff};
@@ -7,26 +7,42 @@ use recount_event::{Code, ForeignId, Json, Payload};
 use super::Batch;
 use super::settle::{self, HandedOff};
 use crate::rejection::Rejection;
-use crate::state::{NameStatus, PromptKind};
+use crate::state::{NameStatus, Prompt, PromptKind};
 
 /// What the names of allowances begin with.
 const ALLOWANCE_PREFIX: &str = "allow_";
 
 /// The call that waits for this answer, when the prompt is pending.
 fn pending(batch: &Batch, kind: PromptKind, id: &ForeignId) -> Result<Option<ForeignId>, Rejection> {
-    let (not_found, not_pending) = match kind {
-        PromptKind::Approval => (Code::ApprovalNotFound, Code::ApprovalNotPending),
-        PromptKind::Clarification => (Code::ClarificationNotFound, Code::ClarificationNotPending),
-        PromptKind::Handoff => (Code::HandoffNotFound, Code::HandoffNotPending),
-    };
+    open(batch, kind, id).map(|prompt| prompt.tool_call_id().cloned())
+}
+
+/// The prompt, while it is pending.
+pub(super) fn open<'b>(batch: &'b Batch, kind: PromptKind, id: &ForeignId) -> Result<&'b Prompt, Rejection> {
     let name = kind.named(id);
     if let Some(prompt) = batch.state.prompts.get(&name) {
-        return Ok(prompt.tool_call_id().cloned());
+        return Ok(prompt);
     }
     Err(match batch.state.ledger.get(kind.space(), id) {
-        Some(NameStatus::Over(how)) => Rejection::new(not_pending, format!("{name} was {how}")),
-        _ => Rejection::new(not_found, format!("{name} was never asked in {}", batch.state.run_id)),
+        Some(NameStatus::Over(how)) => Rejection::new(not_pending(kind), format!("{name} was {how}")),
+        _ => {
+            let not_found = match kind {
+                PromptKind::Approval => Code::ApprovalNotFound,
+                PromptKind::Clarification => Code::ClarificationNotFound,
+                PromptKind::Handoff => Code::HandoffNotFound,
+            };
+            Rejection::new(not_found, format!("{name} was never asked in {}", batch.state.run_id))
+        }
     })
+}
+
+/// The code for a prompt that has an outcome.
+pub(super) fn not_pending(kind: PromptKind) -> Code {
+    match kind {
+        PromptKind::Approval => Code::ApprovalNotPending,
+        PromptKind::Clarification => Code::ClarificationNotPending,
+        PromptKind::Handoff => Code::HandoffNotPending,
+    }
 }
 
 pub(super) fn approval(
@@ -47,12 +63,12 @@ pub(super) fn approval(
     resolved.comment = comment;
     resolved.scope = remember.map(|scope| scope.as_str().to_owned());
     resolved.allowance_id = allowance_id;
-    batch.say(Payload::ApprovalResolved(Box::new(resolved)))?;
+    batch.emit(Payload::ApprovalResolved(Box::new(resolved)))?;
     settle::go_on(batch, &by)
 }
 
-/// The name of the allowance that a decision makes, where it may make one. An approval makes at most one, so its own
-/// name tells the other.
+/// The name of the allowance that a decision makes, where it may make one. An approval makes at most one, so the name of
+/// the approval identifies it.
 fn may_be_remembered(
     batch: &Batch,
     approval_id: &ForeignId,
@@ -70,7 +86,7 @@ fn may_be_remembered(
         return Err(refused(why));
     }
     let Some(asked) = state.approval(approval_id) else {
-        return Err(refused(format!("nothing says what {approval_id} asks for")));
+        return Err(refused(format!("the request of {approval_id} is unknown")));
     };
     if asked.is_grave() {
         let why =
@@ -96,7 +112,7 @@ pub(super) fn clarification(
 ) -> Result<(), Rejection> {
     answered.tool_call_id = pending(batch, PromptKind::Clarification, &answered.clarification_id)?;
     let by = answered.by.clone();
-    batch.say(Payload::ClarificationAnswered(Box::new(answered)))?;
+    batch.emit(Payload::ClarificationAnswered(Box::new(answered)))?;
     settle::go_on_with(batch, &by, config)
 }
 
@@ -110,7 +126,7 @@ pub(super) fn acknowledge(
     let mut taken = handoff::Acknowledged::new(handoff_id, by.clone());
     taken.tool_call_id = tool_call_id;
     taken.comment = comment;
-    batch.say(Payload::HandoffAcknowledged(Box::new(taken)))?;
+    batch.emit(Payload::HandoffAcknowledged(Box::new(taken)))?;
     settle::conclude(batch, &by, HandedOff::Taken)
 }
 
@@ -124,6 +140,6 @@ pub(super) fn reject(
     let mut refused = handoff::Rejected::new(handoff_id, by.clone());
     refused.tool_call_id = tool_call_id;
     refused.reason = reason.clone();
-    batch.say(Payload::HandoffRejected(Box::new(refused)))?;
+    batch.emit(Payload::HandoffRejected(Box::new(refused)))?;
     settle::conclude(batch, &by, HandedOff::NotTaken { reason })
 }

@@ -1,4 +1,4 @@
-//! The limits of [`crate::limits`], held against what is reported and against words that come with commands.
+//! Checks reported events and texts of commands against [`crate::limits`].
 
 use recount_event::family::assistant::{TextComplete, TextDelta};
 use recount_event::{Json, Payload};
@@ -8,7 +8,7 @@ use crate::limits;
 use crate::rejection::Rejection;
 use crate::state::{Space, State};
 
-/// Lengths of what comes with a command.
+/// Lengths of the fields of a command.
 pub(super) fn command(command: &Command) -> Result<(), Rejection> {
     let words: &[&str] = match command {
         Command::Queue { .. } | Command::Tick => &[],
@@ -34,6 +34,7 @@ pub(super) fn command(command: &Command) -> Result<(), Rejection> {
             }
             &[by]
         }
+        Command::ExtendPrompt { by, .. } => &[by],
         Command::RejectHandoff { by, reason, .. } => &[by, reason.as_deref().unwrap_or("")],
         Command::TakeOver { worker_id, reason, .. } => &[worker_id, reason],
     };
@@ -47,7 +48,7 @@ fn changed(config: Option<&Json>) -> Result<(), Rejection> {
     at_most("limit.config", "the changed configuration", bytes, limits::CONFIG_BYTES_MAX, "bytes")
 }
 
-/// What an application says of one call.
+/// The answer of an application to one call.
 fn answer(answer: &CallAnswer) -> Result<(), Rejection> {
     match &answer.said {
         CallSaid::Granted => Ok(()),
@@ -74,12 +75,9 @@ fn at_most(rule: &'static str, what: &str, size: usize, max: usize, unit: &str) 
 /// What an event would add to a run.
 pub(super) fn event(state: &State, payload: &Payload) -> Result<(), Rejection> {
     match payload {
-        Payload::TurnStarted(_) if state.turns.begun >= limits::TURNS_MAX => Err(Rejection::limit(
+        Payload::TurnStarted(_) if state.turns.started >= limits::TURNS_MAX => Err(Rejection::limit(
             "limit.turns",
-            format!(
-                "the run has begun {} turns, the most there may be: go on in a new run",
-                limits::TURNS_MAX
-            ),
+            format!("the run has {} turns, the maximum: continue in a new run", limits::TURNS_MAX),
         )),
         Payload::AssistantTextDelta(delta) | Payload::AssistantThinkingDelta(delta) => piece(state, delta),
         Payload::AssistantTextComplete(whole) | Payload::AssistantThinkingComplete(whole) => {

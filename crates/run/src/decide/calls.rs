@@ -1,6 +1,6 @@
-//! An application answers the calls that wait for it: those that it carries out, and those that it was asked to
-//! allow. The answers stand in one append with what follows from them; where some are missing the run goes on only to
-//! wait for the rest, so that whoever listens is told so.
+//! Decides the answers of an application to the calls that wait for it: calls that it executes, and calls that it
+//! must allow. The answers and what follows from them are one append. If some are missing, the run continues only to
+//! wait for the rest, so that subscribers see it.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::command::{CallAnswer, CallSaid};
 use crate::rejection::Rejection;
 use crate::state::{Phase, PromptKind, Space, State};
 
-/// Who answers, and how.
-pub(super) struct Whose {
+/// The client that answers, and how.
+pub(super) struct Answerer {
     pub(super) by: String,
     pub(super) via: String,
     /// What changes of the configuration from here on.
@@ -26,13 +26,13 @@ pub(super) struct Whose {
 enum Open {
     /// The application carries it out.
     Output,
-    /// Somebody has to allow it.
+    /// It waits for permission.
     Leave { approval_id: ForeignId },
     /// Nothing, any more.
     Nothing,
 }
 
-pub(super) fn answer(batch: &mut Batch, answers: Vec<CallAnswer>, whose: Whose) -> Result<(), Rejection> {
+pub(super) fn answer(batch: &mut Batch, answers: Vec<CallAnswer>, whose: Answerer) -> Result<(), Rejection> {
     if !batch.state.is_own() {
         let foreign = format!("{} is driven by its producer: answer there", batch.state.run_id);
         return Err(Rejection::new(Code::EventRefused, foreign));
@@ -72,7 +72,7 @@ pub(super) fn answer(batch: &mut Batch, answers: Vec<CallAnswer>, whose: Whose) 
         }
     }
     for payload in said {
-        batch.say(payload)?;
+        batch.emit(payload)?;
     }
     go_on(batch, whose)
 }
@@ -92,7 +92,7 @@ fn open(state: &State, id: &ForeignId) -> Result<Open, Rejection> {
         return Ok(Open::Nothing);
     }
     if call.is_with_client() {
-        // A command that runs is told of by whoever runs it, its exit before its outcome.
+        // The executor of a command reports its exit before its outcome.
         return Ok(if call.runs_command() { Open::Nothing } else { Open::Output });
     }
     let asked = state.prompts.iter().find(|(name, prompt)| {
@@ -101,7 +101,7 @@ fn open(state: &State, id: &ForeignId) -> Result<Open, Rejection> {
     Ok(asked.map_or(Open::Nothing, |(name, _)| Open::Leave { approval_id: name.id.clone() }))
 }
 
-fn decision(whose: &Whose, approval_id: ForeignId, tool_call_id: ForeignId, what: CallSaid) -> Payload {
+fn decision(whose: &Answerer, approval_id: ForeignId, tool_call_id: ForeignId, what: CallSaid) -> Payload {
     let (decision, comment, answer) = match what {
         CallSaid::Granted => (Decision::Approved, None, None),
         CallSaid::Denied { reason } => (Decision::Rejected, reason, None),
@@ -116,17 +116,17 @@ fn decision(whose: &Whose, approval_id: ForeignId, tool_call_id: ForeignId, what
     Payload::ApprovalResolved(Box::new(resolved))
 }
 
-/// Who answers some of what is open is told of the rest.
-fn go_on(batch: &mut Batch, whose: Whose) -> Result<(), Rejection> {
+/// A partial answer continues the run; it then waits for the rest.
+fn go_on(batch: &mut Batch, whose: Answerer) -> Result<(), Rejection> {
     if batch.state.phase != Phase::Waiting {
         return Ok(());
     }
     let mut continued = Continued::new(whose.by);
     continued.config = whose.config;
-    batch.say(Payload::RunContinued(Box::new(continued)))?;
+    batch.emit(Payload::RunContinued(Box::new(continued)))?;
     let rest = batch.state.waits_for();
     if rest.is_empty() {
         return settle::held_calls(batch);
     }
-    batch.say(Payload::RunWaiting(Box::new(Waiting::new(rest))))
+    batch.emit(Payload::RunWaiting(Box::new(Waiting::new(rest))))
 }

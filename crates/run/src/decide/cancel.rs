@@ -1,4 +1,4 @@
-//! Ends a run in whatever state it is: cancelled, or failed because it cannot go on.
+//! Ends a run in any phase: cancelled, or failed because it cannot go on.
 
 use recount_event::family::run::Failed;
 use recount_event::{Code, Payload};
@@ -10,10 +10,10 @@ use crate::rejection::Rejection;
 pub(super) fn cancel(batch: &mut Batch, by: CancelledBy, reason: &str) -> Result<(), Rejection> {
     close_all(batch, by, reason, "cancelled", "cancel")?;
     let ending = settle::cancelled(batch, by, reason.to_owned());
-    batch.say(ending)
+    batch.emit(ending)
 }
 
-/// A report of `run.failed` is refused while anything is open, so who gives a run up does it here.
+/// A report of `run.failed` is refused while anything is open, so a worker that gives a run up does it here.
 pub(super) fn fail(batch: &mut Batch, code: &str, message: &str, retriable: bool) -> Result<(), Rejection> {
     if !batch.state.is_own() {
         let foreign = format!("{} is driven by its producer: only that can fail it", batch.state.run_id);
@@ -24,7 +24,7 @@ pub(super) fn fail(batch: &mut Batch, code: &str, message: &str, retriable: bool
     let mut ending = Failed::new(code.to_owned(), message.to_owned(), retriable);
     (ending.turns, ending.cost_micros_usd, ending.duration_ms) = settle::figures(batch);
     ending.by = Some(by.as_str().to_owned());
-    batch.say(Payload::RunFailed(Box::new(ending)))
+    batch.emit(Payload::RunFailed(Box::new(ending)))
 }
 
 /// Closes whatever is open in a run that has not ended; an open turn fails with `code`.
@@ -36,11 +36,11 @@ fn close_all(
     what: &str,
 ) -> Result<(), Rejection> {
     if batch.state.is_ended() {
-        let said = batch.state.status().said();
+        let said = batch.state.status().phrase();
         let over = format!("{} {said}: there is nothing to {what}", batch.state.run_id);
         return Err(Rejection::new(Code::RunEnded, over));
     }
     close::texts(batch)?;
-    close::calls_and_prompts(batch, &close::Why { by: by.as_str(), reason }, false)?;
+    close::calls_and_prompts(batch, &close::CloseReason { by: by.as_str(), reason }, false)?;
     close::turn(batch, code, reason, false)
 }

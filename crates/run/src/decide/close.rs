@@ -1,5 +1,4 @@
-//! Closes whatever is open, in an order that is itself legal: texts, running calls, prompts, proposed calls,
-//! and then the turn.
+//! Closes everything open, in a legal order: texts, running calls, prompts, proposed calls, and then the turn.
 
 use recount_event::family::approval::{self, Decision};
 use recount_event::family::clarification::{self, Applied};
@@ -13,44 +12,48 @@ use crate::rejection::Rejection;
 use crate::state::{Call, CallStage, PromptKind};
 
 /// Why things are closed.
-pub(super) struct Why<'a> {
+pub(super) struct CloseReason<'a> {
     pub(super) by: &'a str,
     pub(super) reason: &'a str,
 }
 
-/// Every text that is being written is cut where it stands.
+/// Every open text is cut at its current length.
 pub(super) fn texts(batch: &mut Batch) -> Result<(), Rejection> {
     for cut in batch.state.cut_texts() {
-        batch.say(cut)?;
+        batch.emit(cut)?;
     }
     Ok(())
 }
 
 /// Every call and prompt that is open, but for calls that hold an answer when those are `kept`.
-pub(super) fn calls_and_prompts(batch: &mut Batch, why: &Why<'_>, kept: bool) -> Result<(), Rejection> {
+pub(super) fn calls_and_prompts(
+    batch: &mut Batch,
+    why: &CloseReason<'_>,
+    kept: bool,
+) -> Result<(), Rejection> {
     let keep = |call: &Call| kept && call.answer.is_some() && !call.runs_command();
     for (id, call) in in_order(batch) {
         if matches!(call.stage, CallStage::Invoked(_)) && !keep(&call) {
             let mut ended = ended(&id, &call);
             ended.code = Some("cancelled".into());
             ended.error = Some(why.reason.to_owned());
-            batch.say(Payload::ToolCancelled(Box::new(ended)))?;
+            batch.emit(Payload::ToolCancelled(Box::new(ended)))?;
         }
     }
     prompts(batch, why)?;
     for (id, call) in in_order(batch) {
         if call.stage == CallStage::Proposed && !keep(&call) {
-            batch.say(refusal(&id, &call, RefusalCode::Cancelled, why.reason.to_owned()))?;
+            batch.emit(refusal(&id, &call, RefusalCode::Cancelled, why.reason.to_owned()))?;
         }
     }
     Ok(())
 }
 
-/// Every prompt that is pending is withdrawn, whatever became of the call that asked.
-pub(super) fn prompts(batch: &mut Batch, why: &Why<'_>) -> Result<(), Rejection> {
+/// Withdraws every pending prompt, whatever the state of its call.
+pub(super) fn prompts(batch: &mut Batch, why: &CloseReason<'_>) -> Result<(), Rejection> {
     for (name, prompt) in batch.state.prompts.clone() {
         let (id, tool_call_id, by) = (name.id, prompt.tool_call_id().cloned(), why.by.to_owned());
-        batch.say(match name.kind {
+        batch.emit(match name.kind {
             PromptKind::Approval => {
                 let mut cancelled = approval::Resolved::new(id, Decision::Cancelled, by);
                 cancelled.tool_call_id = tool_call_id;
@@ -78,10 +81,10 @@ pub(super) fn prompts(batch: &mut Batch, why: &Why<'_>) -> Result<(), Rejection>
 pub(super) fn turn(batch: &mut Batch, code: &str, message: &str, will_retry: bool) -> Result<(), Rejection> {
     let Some(index) = batch.state.open_turn() else { return Ok(()) };
     let failed = turn::Failed::new(index, code.to_owned(), message.to_owned(), will_retry);
-    batch.say(Payload::TurnFailed(Box::new(failed)))
+    batch.emit(Payload::TurnFailed(Box::new(failed)))
 }
 
-/// Open calls in the order in which they came.
+/// Open calls in order.
 pub(super) fn in_order(batch: &Batch) -> Vec<(ForeignId, Call)> {
     let ids = batch.state.calls_in_order();
     ids.into_iter().map(|id| (id.clone(), batch.state.calls[&id].clone())).collect()

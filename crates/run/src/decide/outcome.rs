@@ -1,4 +1,4 @@
-//! The payloads that settle a call, as far as they are alike whoever settles it.
+//! The payloads that settle a call, as far as they are the same for every executor.
 
 use recount_event::family::tool::{self, RefusalCode};
 use recount_event::{ForeignId, Payload};
@@ -14,7 +14,7 @@ pub(super) fn refusal(id: &ForeignId, call: &Call, code: RefusalCode, message: S
 pub(super) fn ended(id: &ForeignId, call: &Call) -> tool::Ended {
     let mut ended = tool::Ended::new(id.clone(), call.name().to_owned());
     ended.turn_index = call.turn_index;
-    // Nobody reads on from a command whose call is closed, so nobody knows what else it wrote.
+    // Output of a command whose call is closed is no longer read, so how much more it wrote is unknown.
     ended.output_incomplete = call.runs_command().then_some(true);
     ended
 }

@@ -1,4 +1,4 @@
-//! The oldest events of a run that has ended are taken away: its tail says which, and what they said of it.
+//! Decides pruning: the oldest events of an ended run are removed, and a marker at its end describes them.
 
 use recount_event::family::gap::{Catalogue, EventsPruned};
 use recount_event::family::run::Queued;
@@ -13,7 +13,7 @@ pub(super) fn prune(batch: &mut Batch, before: Option<u64>, reason: String) -> R
     let state = &batch.state;
     let run = state.run_id;
     let Some(ending) = state.ending_sequence() else {
-        let goes_on = format!("{run} {}: only a run that has ended is pruned", state.status().said());
+        let goes_on = format!("{run} {}: only a run that has ended is pruned", state.status().phrase());
         return Err(Rejection::new(Code::RunActive, goes_on));
     };
     if let Some(session) = state.session_id {
@@ -28,10 +28,10 @@ pub(super) fn prune(batch: &mut Batch, before: Option<u64>, reason: String) -> R
     let pruned_at = time::format_ms(batch.now_ms());
     let mut marker = EventsPruned::new(0, keep_from - 1, pruned_at, reason);
     marker.catalogue = Some(facts(state).written());
-    batch.say(Payload::GapEventsPruned(Box::new(marker)))
+    batch.emit(Payload::GapEventsPruned(Box::new(marker)))
 }
 
-/// All that lists say of the run and its ending does not.
+/// The facts that lists show of the run and its ending does not have.
 fn facts(state: &State) -> Catalogue {
     let summary = state.summary();
     let some = |number: u64| (number > 0).then_some(number);

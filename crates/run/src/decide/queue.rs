@@ -1,4 +1,4 @@
-//! A run begins.
+//! Decides how a run is queued.
 
 use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Code, Payload};
@@ -16,7 +16,7 @@ pub(super) fn queue(
         return Err(Rejection::new(Code::IdTaken, taken));
     }
     if let Some(resumed) = resumed_from {
-        batch.say(Payload::RunResumedFromEvent(resumed))?;
+        batch.emit(Payload::RunResumedFromEvent(resumed))?;
     }
-    batch.say(Payload::RunQueued(queued))
+    batch.emit(Payload::RunQueued(queued))
 }

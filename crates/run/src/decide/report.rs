@@ -1,4 +1,4 @@
-//! What a producer or our own performer reports: judged one by one, taken as a whole or not at all.
+//! Decides events that a producer or our own performer reports: checked one by one, accepted all or none.
 
 use recount_event::family::approval::Decision;
 use recount_event::family::clarification::Applied;
@@ -9,15 +9,16 @@ use super::{Batch, bounds, close, settle};
 use crate::rejection::{Broken, Rejection, broken};
 use crate::state::Phase;
 
-/// Who is said to have withdrawn what was still asked when the producer ended its run.
+/// `by` of prompts that were withdrawn because the producer ended its run.
 const BY_PRODUCER: &str = "producer";
 
-/// What `run.continued` says of results that came from an application.
+/// `by` of `run.continued` after results that came from an application.
 const BY_APPLICATION: &str = "application";
 
 pub(super) fn append(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Rejection> {
     if batch.state.is_own() {
-        let own = format!("{} is driven by this server: nobody else may append to it", batch.state.run_id);
+        let own =
+            format!("{} is executed by this server: no other program may append to it", batch.state.run_id);
         return Err(Rejection::new(Code::RunNotExternal, own));
     }
     if batch.state.is_ended() {
@@ -41,17 +42,17 @@ pub(super) fn progress(batch: &mut Batch, drafts: Vec<Draft>) -> Result<(), Reje
 
 fn ended(batch: &Batch) -> Rejection {
     let state = &batch.state;
-    let over = format!("{} {}: its account is closed", state.run_id, state.status().said());
+    let over = format!("{} {}: its account is closed", state.run_id, state.status().phrase());
     Rejection::new(Code::RunEnded, over)
 }
 
-/// What an ending brings about that is reported while people are asked something.
+/// What an ending does to open prompts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReportEnding {
-    /// Nothing: whoever reports it withdraws what it asked first.
+    /// Nothing: the reporter withdraws its prompts first.
     AsTold,
-    /// What is pending is withdrawn right before it. A producer may not say so itself, and one that was
-    /// started anew does not know what it had asked.
+    /// Open prompts are withdrawn directly before it. A producer may not report that itself, and a restarted one
+    /// does not know its prompts.
     Withdraws,
 }
 
@@ -78,7 +79,7 @@ fn put_all(
 
 fn withdraw(batch: &mut Batch, ending: &str) -> Result<(), Rejection> {
     let reason = format!("its producer reported {ending}");
-    close::prompts(batch, &close::Why { by: BY_PRODUCER, reason: &reason })
+    close::prompts(batch, &close::CloseReason { by: BY_PRODUCER, reason: &reason })
 }
 
 fn is_ending(payload: &Payload) -> bool {
@@ -120,15 +121,18 @@ fn may_be_performed(payload: &Payload) -> Result<(), Broken> {
         Payload::ApprovalResolved(resolved) => resolved.decision != Decision::Cancelled,
         Payload::ClarificationTimedOut(missed) => missed.applied != Applied::Unavailable,
         Payload::ApprovalTimedOut(_)
+        | Payload::ApprovalExtended(_)
         | Payload::ClarificationAnswered(_)
+        | Payload::ClarificationExtended(_)
         | Payload::HandoffAcknowledged(_)
+        | Payload::HandoffExtended(_)
         | Payload::HandoffTimedOut(_) => true,
         _ => false,
     };
     if answers {
         return broken!(
             "progress.answer",
-            "{} answers a prompt: people and timers do that through commands of their own",
+            "{} answers or extends a prompt: people and timers do that through commands of their own",
             payload.type_name()
         );
     }

@@ -1,5 +1,5 @@
-//! What follows from answers in our own runs: nothing until the last open item has one, then `run.continued`
-//! and every call that was held; and after a handoff, the ending.
+//! What follows from answers in own runs: nothing until the last open item has one, then `run.continued`
+//! and every held call; and after a handoff, the ending.
 
 use recount_event::family::approval::{Requested, Reversibility};
 use recount_event::family::run::{Cancelled, Continued, Failed, Finished};
@@ -10,9 +10,9 @@ use super::outcome::{ended, refusal};
 use super::{Batch, close};
 use crate::command::CancelledBy;
 use crate::rejection::Rejection;
-use crate::state::{Answer, Call, CallStage, Phase, Said};
+use crate::state::{Answer, ApprovalOutcome, Call, CallStage, Phase};
 
-/// The outcomes are in; the run goes on when nothing else is open.
+/// All outcomes are known; the run continues if nothing else is open.
 pub(super) fn go_on(batch: &mut Batch, by: &str) -> Result<(), Rejection> {
     go_on_with(batch, by, None)
 }
@@ -32,7 +32,7 @@ pub(super) fn go_on_with(batch: &mut Batch, by: &str, config: Option<Json>) -> R
 fn proceed(batch: &mut Batch, by: &str, config: Option<Json>) -> Result<(), Rejection> {
     let mut continued = Continued::new(by.to_owned());
     continued.config = config;
-    batch.say(Payload::RunContinued(Box::new(continued)))
+    batch.emit(Payload::RunContinued(Box::new(continued)))
 }
 
 /// Acts on every answer that a call holds.
@@ -50,30 +50,34 @@ fn held_call(batch: &mut Batch, id: &ForeignId, call: &Call) -> Result<(), Rejec
     if call.stage == CallStage::Proposed {
         let said = call.verdict.as_ref().map(|verdict| &verdict.said);
         if let Some((code, message)) = said.and_then(no) {
-            return batch.say(refusal(id, call, code, message));
+            return batch.emit(refusal(id, call, code, message));
         }
         if batch.state.cost.exceeded {
-            return batch.say(refusal(id, call, RefusalCode::Budget, "the budget is used up".into()));
+            return batch.emit(refusal(id, call, RefusalCode::Budget, "the budget is used up".into()));
         }
-        batch.say(invocation(id, call))?;
+        batch.emit(invocation(id, call))?;
     }
     match &call.answer {
-        Some(answer) => batch.say(outcome(id, call, answer)),
+        Some(answer) => batch.emit(outcome(id, call, answer)),
         None => Ok(()),
     }
 }
 
-/// Why a call was denied, and what the model is told of it.
-fn no(said: &Said) -> Option<(RefusalCode, String)> {
+/// Why a call was denied, and the text for the model.
+fn no(said: &ApprovalOutcome) -> Option<(RefusalCode, String)> {
     match said {
-        Said::Granted => None,
-        Said::Denied { answer: Some(answer), .. } => Some((RefusalCode::Denied, answer.to_string())),
-        Said::Denied { comment: None, .. } => Some((RefusalCode::Denied, "Tool call denied".into())),
-        Said::Denied { comment: Some(comment), .. } => {
+        ApprovalOutcome::Granted => None,
+        ApprovalOutcome::Denied { answer: Some(answer), .. } => {
+            Some((RefusalCode::Denied, answer.to_string()))
+        }
+        ApprovalOutcome::Denied { comment: None, .. } => {
+            Some((RefusalCode::Denied, "Tool call denied".into()))
+        }
+        ApprovalOutcome::Denied { comment: Some(comment), .. } => {
             Some((RefusalCode::Denied, format!("Tool call denied: {comment}")))
         }
-        Said::Missed => Some((RefusalCode::TimedOut, "nobody approved this call in time".into())),
-        Said::Cancelled => {
+        ApprovalOutcome::Missed => Some((RefusalCode::TimedOut, "nobody approved this call in time".into())),
+        ApprovalOutcome::Cancelled => {
             Some((RefusalCode::Cancelled, "the request to approve this call was withdrawn".into()))
         }
     }
@@ -98,7 +102,7 @@ fn irreversible(asked: &Requested) -> Option<bool> {
     }
 }
 
-/// What the call brought, as its answer says.
+/// The outcome of the call, taken from its answer.
 fn outcome(id: &ForeignId, call: &Call, answer: &Answer) -> Payload {
     let mut ended = ended(id, call);
     match answer {
@@ -135,7 +139,7 @@ pub(super) enum HandedOff {
     NobodyCame,
 }
 
-/// After a handoff one of our runs ends: what else is open is closed, the call that asked is settled.
+/// An own run ends after a handoff: everything else open is closed, and the call of the handoff is settled.
 pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(), Rejection> {
     if !batch.state.is_own() {
         return Ok(());
@@ -147,13 +151,13 @@ pub(super) fn conclude(batch: &mut Batch, by: &str, what: HandedOff) -> Result<(
         HandedOff::NobodyCame => "nobody took over in time".to_owned(),
     };
     close::texts(batch)?;
-    close::calls_and_prompts(batch, &close::Why { by, reason: &reason }, true)?;
+    close::calls_and_prompts(batch, &close::CloseReason { by, reason: &reason }, true)?;
     if batch.state.phase == Phase::Waiting {
         proceed(batch, by, None)?;
     }
     held_calls(batch)?;
     close::turn(batch, "handed_off", &reason, false)?;
-    batch.say(match what {
+    batch.emit(match what {
         HandedOff::Taken => finished(batch, "handed_off"),
         HandedOff::NotTaken { .. } => cancelled(batch, CancelledBy::Operator, reason),
         HandedOff::NobodyCame => failed(batch, "handoff_timed_out", reason),

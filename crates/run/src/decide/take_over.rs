@@ -1,5 +1,5 @@
-//! Another worker goes on with a run whose worker was lost. What we were doing is told as interrupted and
-//! never done again by itself; what waits for others stays open.
+//! Decides a takeover: another worker continues a run whose worker was lost. Calls that this server was executing are
+//! settled as interrupted and never repeated automatically; what waits for others stays open.
 
 use recount_event::family::gap::RunDisconnected;
 use recount_event::family::run::{Started, Waiting};
@@ -27,7 +27,7 @@ pub(super) fn take_over(
     match state.phase {
         Phase::Running => {}
         Phase::Ended(_) => {
-            let over = format!("{} {}: nothing is left to take over", state.run_id, state.status().said());
+            let over = format!("{} {}: nothing is left to take over", state.run_id, state.status().phrase());
             return Err(Rejection::new(Code::RunEnded, over));
         }
         // A run in the queue or waiting holds no worker, so none was lost.
@@ -35,31 +35,31 @@ pub(super) fn take_over(
     }
     let since = state.next_sequence.saturating_sub(1);
     let lost = RunDisconnected::new(since, time::format_ms(state.last_ms), reason.clone());
-    batch.say(Payload::GapRunDisconnected(Box::new(lost)))?;
+    batch.emit(Payload::GapRunDisconnected(Box::new(lost)))?;
     close::texts(batch)?;
     calls(batch, &reason)?;
     close::turn(batch, INTERRUPTED, &reason, true)?;
     let mut started = Started::new();
     started.worker_id = Some(worker_id);
     started.lease_until = lease_until_ms.map(time::format_ms);
-    batch.say(Payload::RunStarted(Box::new(started)))?;
+    batch.emit(Payload::RunStarted(Box::new(started)))?;
     wait_again(batch)
 }
 
-/// When the lost worker's own work was all there was to do besides waiting, nobody else would say so.
+/// If the lost worker had the only work besides waiting, this records that the run only waits.
 fn wait_again(batch: &mut Batch) -> Result<(), Rejection> {
     let waits_for = batch.state.waits_for();
     if waits_for.is_empty() || !outstanding(&batch.state).work.is_empty() {
         return Ok(());
     }
-    batch.say(Payload::RunWaiting(Box::new(Waiting::new(waits_for))))
+    batch.emit(Payload::RunWaiting(Box::new(Waiting::new(waits_for))))
 }
 
 /// What is known of a call that was under way, for the model and for people. It was announced before it began, so it may
 /// have taken effect; nothing was recorded of its outcome.
 fn interrupted_call(reason: &str) -> String {
     format!(
-        "interrupted ({reason}): the call had begun, and whether it took effect is not known; \
+        "interrupted ({reason}): the call had started, and whether it took effect is not known; \
          repeating it may do it twice"
     )
 }
@@ -74,11 +74,11 @@ fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
             let mut ended = outcome::ended(&id, &call);
             ended.code = Some(INTERRUPTED.into());
             ended.error = Some(interrupted_call(reason));
-            batch.say(Payload::ToolFailed(Box::new(ended)))?;
+            batch.emit(Payload::ToolFailed(Box::new(ended)))?;
         } else if call.stage == CallStage::Proposed && cut_turn.is_some() && call.turn_index == cut_turn {
-            // The turn will be tried again, and the model will ask anew.
+            // The turn will be tried again, and the model will ask again.
             let message = "the turn that asked for this call was interrupted".to_owned();
-            batch.say(outcome::refusal(&id, &call, RefusalCode::Cancelled, message))?;
+            batch.emit(outcome::refusal(&id, &call, RefusalCode::Cancelled, message))?;
         }
     }
     Ok(())

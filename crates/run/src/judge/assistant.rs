@@ -1,4 +1,4 @@
-//! The model speaks in its turn, and a text that is complete is complete.
+//! Checks the output of the model: only in its turn, and nothing after a text is complete.
 
 use recount_event::family::assistant::{FinalAnswer, TextComplete, TextDelta, ToolCallProposed};
 
@@ -70,7 +70,7 @@ pub(super) fn proposed(state: &State, proposed: &ToolCallProposed) -> Result<(),
 pub(super) fn final_answer(state: &State, answer: &FinalAnswer) -> Result<(), Broken> {
     open_turn(state, answer.turn_index)?;
     if state.turns.final_answer {
-        return broken!("answer.once", "assistant.final_answer comes a second time: leave it out");
+        return broken!("answer.once", "a second assistant.final_answer is not allowed: leave it out");
     }
     Ok(())
 }

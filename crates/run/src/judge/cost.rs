@@ -1,4 +1,4 @@
-//! Totals grow, and budgets add up.
+//! Checks usage: totals grow, and budgets add up.
 
 use recount_event::family::cost::{BudgetWarning, Tick};
 
@@ -19,17 +19,17 @@ pub(super) fn tick(state: &State, tick: &Tick) -> Result<(), Broken> {
     if told.is_below(cost.prior) {
         return broken!(
             "cost.prior",
-            "cost.tick says {told} where earlier runs used {}: add them",
+            "cost.tick has {told}, but earlier runs used {}: include them",
             cost.prior
         );
     }
     let open = open_turn(tick);
     let right = cost.prior.plus(cost.turns).plus(open);
     if state.is_own() && told != right {
-        return broken!("cost.sum", "cost.tick says {told} where turns add up to {right}");
+        return broken!("cost.sum", "cost.tick has {told}, but the turns add up to {right}");
     }
     if state.is_own() && state.turns.open.is_none() && open != Totals::default() {
-        return broken!("cost.sum", "cost.tick says {open} of an open turn, and none is open: leave it out");
+        return broken!("cost.sum", "cost.tick has {open} of an open turn, but none is open: leave it out");
     }
     let money = (tick.task_budget_micros_usd, tick.task_budget_remaining_micros_usd, told.cost_micros_usd);
     let tokens = told.input_tokens.saturating_add(told.output_tokens);

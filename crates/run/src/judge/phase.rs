@@ -1,4 +1,4 @@
-//! What may come in which phase of a run.
+//! Checks what may come in which phase of a run.
 
 use recount_event::Payload;
 use recount_event::family::gap;
@@ -14,41 +14,53 @@ pub(super) fn judge(state: &State, payload: &Payload) -> Result<(), Broken> {
         (Phase::Blank, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_)) => return Ok(()),
         (Phase::Resuming, Payload::RunQueued(_)) => return Ok(()),
         (Phase::Blank | Phase::Resuming, _) => {
-            return broken!("queued.first", "{type_name} comes before run.queued: begin with run.queued");
+            return broken!(
+                "queued.first",
+                "{type_name} is not allowed before run.queued: send run.queued first"
+            );
         }
         (_, Payload::RunQueued(_) | Payload::RunResumedFromEvent(_)) => {
-            return broken!("queued.once", "{type_name} comes in a run that has begun: leave it out");
+            return broken!(
+                "queued.once",
+                "{type_name} is not allowed in a run that was queued already: leave it out"
+            );
         }
         (Phase::Ended(_), _) => return after_the_ending(state, payload),
         (_, Payload::GapEventsPruned(_)) => {
             return broken!(
                 "gap.pruned",
-                "gap.events_pruned comes in a run that goes on: prune ended runs only"
+                "gap.events_pruned is not allowed in an active run: prune ended runs only"
             );
         }
         _ => {}
     }
     if !state.has_started() && !may_precede_start(payload) {
-        return broken!("start.first", "{type_name} comes before run.started: send run.started first");
+        return broken!(
+            "start.first",
+            "{type_name} is not allowed before run.started: send run.started first"
+        );
     }
     match state.phase {
         Phase::Waiting if !may_come_while_waiting(state, payload) => {
             return broken!(
                 "wait.quiet",
-                "{type_name} comes while the run waits: answer what it waits for, or let run.continued come first"
+                "{type_name} is not allowed while the run waits: answer what it waits for, or send run.continued first"
             );
         }
         Phase::Regrouping if !may_come_while_regrouping(state, payload) => {
             return broken!(
                 "wait.regroup",
-                "{type_name} comes behind a run.continued that left something open: send run.waiting first"
+                "{type_name} is not allowed after a run.continued that left something open: send run.waiting first"
             );
         }
         _ => {}
     }
     match payload {
         Payload::RunStarted(_) if state.has_started() && !state.lost => {
-            broken!("start.again", "run.started comes again though nobody lost the run: leave it out")
+            broken!(
+                "start.again",
+                "a second run.started is not allowed unless the worker was lost: leave it out"
+            )
         }
         Payload::RunWaiting(waiting) => begins_to_wait(state, waiting),
         Payload::WorkspaceProvisioned(_) | Payload::WorkspaceFailed(_) | Payload::GapWorkspaceRemoved(_) => {
@@ -68,18 +80,18 @@ fn after_the_ending(state: &State, payload: &Payload) -> Result<(), Broken> {
     let type_name = payload.type_name();
     match payload {
         Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_) => {
-            broken!("ending.once", "{type_name} comes in a run that has ended: leave it out")
+            broken!("ending.once", "{type_name} is not allowed in an ended run: leave it out")
         }
         Payload::GapEventsPruned(pruned) => names_a_past(state, pruned),
         Payload::GapWorkspaceRemoved(_) => has_workspaces(state, type_name),
         _ if type_name.starts_with("gap.") => Ok(()),
-        _ => broken!("ending.last", "{type_name} comes in a run that has ended: report it in a new run"),
+        _ => broken!("ending.last", "{type_name} is not allowed in an ended run: report it in a new run"),
     }
 }
 
 fn has_workspaces(state: &State, type_name: &str) -> Result<(), Broken> {
     if !state.is_own() {
-        return broken!("workspace.own", "{type_name} comes in an external run: leave it out");
+        return broken!("workspace.own", "{type_name} is not allowed in an external run: leave it out");
     }
     Ok(())
 }
@@ -107,7 +119,7 @@ fn may_precede_start(payload: &Payload) -> bool {
     }
 }
 
-/// Outcomes of what the run waits for, what closes it, and what says nothing of it.
+/// Outcomes of what the run waits for, events that close it, and events that do not concern it.
 fn may_come_while_waiting(state: &State, payload: &Payload) -> bool {
     matches!(payload, Payload::RunContinued(_)) || closes_a_wait(state, payload)
 }
@@ -119,10 +131,13 @@ fn may_come_while_regrouping(state: &State, payload: &Payload) -> bool {
 fn closes_a_wait(state: &State, payload: &Payload) -> bool {
     match payload {
         Payload::ApprovalResolved(_)
+        | Payload::ApprovalExtended(_)
         | Payload::ApprovalTimedOut(_)
         | Payload::ClarificationAnswered(_)
+        | Payload::ClarificationExtended(_)
         | Payload::ClarificationTimedOut(_)
         | Payload::HandoffAcknowledged(_)
+        | Payload::HandoffExtended(_)
         | Payload::HandoffRejected(_)
         | Payload::HandoffTimedOut(_)
         | Payload::ToolCancelled(_)
@@ -142,28 +157,28 @@ fn nothing_open(state: &State, type_name: &str) -> Result<(), Broken> {
         if let Some((block_index, block)) = turn.blocks.first_key_value() {
             return broken!(
                 "ending.text_open",
-                "{type_name} comes while {} block {block_index} of turn {} is open: complete it first",
+                "{type_name} is not allowed while {} block {block_index} of turn {} is open: complete it first",
                 block.kind,
                 turn.index
             );
         }
         return broken!(
             "ending.turn_open",
-            "{type_name} comes while turn {} is open: send turn.completed or turn.failed first",
+            "{type_name} is not allowed while turn {} is open: send turn.completed or turn.failed first",
             turn.index
         );
     }
     if let Some((id, call)) = state.calls.iter().find(|(_, call)| call.stage != CallStage::Announced) {
         return broken!(
             "ending.call_open",
-            "{type_name} comes while call {id} ({}) is open: settle it first",
+            "{type_name} is not allowed while call {id} ({}) is open: settle it first",
             call.name()
         );
     }
     if let Some(name) = state.prompts.keys().next() {
         return broken!(
             "ending.prompt_open",
-            "{type_name} comes while {name} is pending: wait for its outcome, or cancel the run"
+            "{type_name} is not allowed while {name} is pending: wait for its outcome, or cancel the run"
         );
     }
     Ok(())
@@ -182,12 +197,12 @@ fn turns_agree(state: &State, finished: &Finished) -> Result<(), Broken> {
 
 fn begins_to_wait(state: &State, waiting: &Waiting) -> Result<(), Broken> {
     if !state.is_own() {
-        return broken!("wait.own", "run.waiting comes in an external run: leave it out");
+        return broken!("wait.own", "run.waiting is not allowed in an external run: leave it out");
     }
     if let Some(turn) = &state.turns.open {
         return broken!(
             "wait.turn",
-            "run.waiting comes while turn {} is open: end the turn first",
+            "run.waiting is not allowed while turn {} is open: end the turn first",
             turn.index
         );
     }
@@ -197,13 +212,13 @@ fn begins_to_wait(state: &State, waiting: &Waiting) -> Result<(), Broken> {
     if let Some((id, call)) = busy {
         return broken!(
             "wait.calls",
-            "run.waiting comes while call {id} ({}) is neither settled nor with somebody: settle it first",
+            "run.waiting is not allowed while call {id} ({}) is neither settled nor waiting for an answer: settle it first",
             call.name()
         );
     }
     let open = state.waits_for();
     if open.is_empty() {
-        return broken!("wait.nothing", "run.waiting comes though nothing is open: leave it out");
+        return broken!("wait.nothing", "run.waiting is not allowed when nothing is open: leave it out");
     }
     if !same(&open, &waiting.waits_for) {
         return broken!(
@@ -227,10 +242,13 @@ fn in_words(list: &[WaitsFor]) -> String {
 
 fn continues(state: &State) -> Result<(), Broken> {
     if !state.is_own() {
-        return broken!("wait.own", "run.continued comes in an external run: leave it out");
+        return broken!("wait.own", "run.continued is not allowed in an external run: leave it out");
     }
     if state.phase != Phase::Waiting {
-        return broken!("wait.continued", "run.continued comes in a run that does not wait: leave it out");
+        return broken!(
+            "wait.continued",
+            "run.continued is not allowed in a run that does not wait: leave it out"
+        );
     }
     Ok(())
 }

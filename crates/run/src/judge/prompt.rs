@@ -1,13 +1,15 @@
-//! What is asked of people: asked once, answered once, and never answered by itself where it is grave.
+//! Checks prompts: asked once, answered once, and never granted by a timeout where the risk is high.
 
-use recount_event::ForeignId;
 use recount_event::digest::{CALL_DIGEST_PREFIX, call_digest};
 use recount_event::family::approval::{Decision, DefaultDecision};
 use recount_event::family::clarification::Applied;
 use recount_event::family::{approval, clarification, handoff};
+use recount_event::{ForeignId, time};
 
 use crate::rejection::{Broken, broken};
-use crate::state::{Asked, Call, CallStage, NameStatus, Prompt, PromptKind, Said, Space, State};
+use crate::state::{
+    ApprovalOutcome, Call, CallStage, NameStatus, Prompt, PromptKind, PromptRequest, Space, State,
+};
 
 fn unused(state: &State, kind: PromptKind, id: &ForeignId) -> Result<(), Broken> {
     let name = kind.named(id);
@@ -25,7 +27,9 @@ pub(super) fn approval(state: &State, asked: &approval::Requested) -> Result<(),
         Some(Call { stage: CallStage::Invoked(_), .. }) => {
             return broken!("approval.call", "an approval is asked for call {id}, which was invoked before");
         }
-        Some(call) if call.verdict.as_ref().is_some_and(|verdict| verdict.said != Said::Granted) => {
+        Some(call)
+            if call.verdict.as_ref().is_some_and(|verdict| verdict.said != ApprovalOutcome::Granted) =>
+        {
             return broken!("approval.call", "an approval is asked for call {id}, which was denied before");
         }
         Some(_) => {}
@@ -124,13 +128,34 @@ fn pending<'a>(
     }
 }
 
+pub(super) fn extended(
+    state: &State,
+    (kind, id, call): (PromptKind, &ForeignId, Option<&ForeignId>),
+    expires_at: &str,
+    seconds: u64,
+) -> Result<(), Broken> {
+    let name = kind.named(id);
+    let Some(before_ms) = pending(state, kind, id, call)?.deadline_ms else {
+        return broken!("prompt.extension", "{name} is extended but has no deadline");
+    };
+    let right_ms = before_ms.saturating_add(seconds.saturating_mul(1_000));
+    if time::parse_ms(expires_at) != Some(right_ms) || right_ms <= before_ms {
+        return broken!(
+            "prompt.extension",
+            "{name} is extended to {expires_at:?} where {seconds} seconds after its deadline is {}",
+            time::format_ms(right_ms)
+        );
+    }
+    Ok(())
+}
+
 pub(super) fn approval_resolved(state: &State, resolved: &approval::Resolved) -> Result<(), Broken> {
     pending(state, PromptKind::Approval, &resolved.approval_id, resolved.tool_call_id.as_ref()).map(|_| ())
 }
 
 pub(super) fn approval_timed_out(state: &State, missed: &approval::TimedOut) -> Result<(), Broken> {
     let prompt = pending(state, PromptKind::Approval, &missed.approval_id, missed.tool_call_id.as_ref())?;
-    let Asked::Approval(asked) = &prompt.asked else { return Ok(()) };
+    let PromptRequest::Approval(asked) = &prompt.asked else { return Ok(()) };
     let right = match asked.default_decision {
         Some(DefaultDecision::Approve) if !asked.is_grave() => Decision::Approved,
         _ => Decision::Rejected,
@@ -138,7 +163,7 @@ pub(super) fn approval_timed_out(state: &State, missed: &approval::TimedOut) -> 
     match missed.decision {
         Some(told) if told != right => broken!(
             "approval.decision",
-            "approval {} times out as {told} where its default is {right}",
+            "approval {} timed out with {told}, but its default is {right}",
             missed.approval_id
         ),
         _ => Ok(()),
@@ -156,7 +181,7 @@ pub(super) fn clarification_answered(
 pub(super) fn clarification_timed_out(state: &State, missed: &clarification::TimedOut) -> Result<(), Broken> {
     let id = &missed.clarification_id;
     let prompt = pending(state, PromptKind::Clarification, id, missed.tool_call_id.as_ref())?;
-    let Asked::Clarification(asked) = &prompt.asked else { return Ok(()) };
+    let PromptRequest::Clarification(asked) = &prompt.asked else { return Ok(()) };
     match (missed.applied, &asked.default_response, &missed.response) {
         (Applied::Default, None, _) => {
             broken!("clarification.default", "question {id} has no default to apply: send unavailable")

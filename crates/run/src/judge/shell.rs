@@ -1,4 +1,4 @@
-//! A command: its start, its output byte for byte, its exit.
+//! Checks a command: its start, its output byte for byte, its exit.
 
 use recount_event::ForeignId;
 use recount_event::family::shell::{Command, Exited, OutputChunk, Stream};
@@ -9,9 +9,9 @@ use crate::state::{Shell, State};
 
 pub(super) fn command(state: &State, command: &Command) -> Result<(), Broken> {
     let id = &command.tool_call_id;
-    tool::told(state, id, command.tool_name.as_deref())?;
+    tool::reports_on(state, id, command.tool_name.as_deref())?;
     if tool::running(state, id)?.1.shell.is_some() {
-        return broken!("shell.once", "call {id} has a command already: make a call for each");
+        return broken!("shell.once", "call {id} has a command already: use one call per command");
     }
     Ok(())
 }
@@ -19,8 +19,8 @@ pub(super) fn command(state: &State, command: &Command) -> Result<(), Broken> {
 fn live(state: &State, id: &ForeignId, what: &str) -> Result<Shell, Broken> {
     match tool::running(state, id)?.1.shell {
         Some(shell) if !shell.exited => Ok(shell),
-        Some(_) => broken!("shell.order", "{what} of call {id} comes after its command's exit"),
-        None => broken!("shell.order", "{what} of call {id} comes before tool.shell.command"),
+        Some(_) => broken!("shell.order", "{what} of call {id} is not allowed after its command's exit"),
+        None => broken!("shell.order", "{what} of call {id} is not allowed before tool.shell.command"),
     }
 }
 
@@ -28,7 +28,10 @@ pub(super) fn chunk(state: &State, chunk: &OutputChunk) -> Result<(), Broken> {
     let id = &chunk.tool_call_id;
     let shell = live(state, id, "output")?;
     if chunk.byte_count().is_none() {
-        return broken!("shell.encoding", "output of call {id} is not the base64 it says it is");
+        return broken!(
+            "shell.encoding",
+            "output of call {id} is declared as base64 and is not valid base64"
+        );
     }
     let told = match chunk.stream {
         Stream::Stdout => shell.stdout,
@@ -37,7 +40,7 @@ pub(super) fn chunk(state: &State, chunk: &OutputChunk) -> Result<(), Broken> {
     if chunk.byte_offset != told {
         return broken!(
             "shell.offset",
-            "{} of call {id} goes on at byte {} where {told} bytes were told: send byte_offset {told}",
+            "{} of call {id} continues at byte {}, but {told} bytes were sent: send byte_offset {told}",
             chunk.stream,
             chunk.byte_offset
         );
@@ -57,7 +60,7 @@ pub(super) fn exited(state: &State, exited: &Exited) -> Result<(), Broken> {
         if !fits {
             return broken!(
                 "shell.sums",
-                "the exit of call {id} counts {counted} bytes of {stream} where {told} were told"
+                "the exit of call {id} counts {counted} bytes of {stream}, but {told} were sent"
             );
         }
     }

@@ -1,10 +1,10 @@
-//! The life of a call: proposed or not, invoked once or refused, settled once.
+//! Checks the life of a call: proposed or not, invoked once or refused, settled once.
 
 use recount_event::ForeignId;
 use recount_event::family::tool::{Ended, Invoked, Refused, RiskLevel};
 
 use crate::rejection::{Broken, broken};
-use crate::state::{self, Call, CallStage, NameStatus, Said, Space, State};
+use crate::state::{self, ApprovalOutcome, Call, CallStage, NameStatus, Space, State};
 
 fn same_name(call: &Call, id: &ForeignId, tool_name: &str) -> Result<(), Broken> {
     match &call.tool_name {
@@ -36,7 +36,7 @@ pub(super) fn running<'a>(
 }
 
 /// Something that a tool did.
-pub(super) fn told(state: &State, id: &ForeignId, tool_name: Option<&str>) -> Result<(), Broken> {
+pub(super) fn reports_on(state: &State, id: &ForeignId, tool_name: Option<&str>) -> Result<(), Broken> {
     let (call, _) = running(state, id)?;
     tool_name.map_or(Ok(()), |tool_name| same_name(call, id, tool_name))
 }
@@ -85,7 +85,7 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
         if state.approval_pending(id) {
             return broken!("approval.pending", "call {id} waits for an approval: wait for its outcome");
         }
-        if call.verdict.as_ref().is_some_and(|verdict| verdict.said != Said::Granted) {
+        if call.verdict.as_ref().is_some_and(|verdict| verdict.said != ApprovalOutcome::Granted) {
             return broken!("approval.denied", "call {id} was denied: send tool.refused");
         }
         same_name(call, id, &invoked.tool_name)?;
@@ -102,7 +102,7 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
     if grave && state.is_own() && call.and_then(Call::granted).is_none() {
         return broken!(
             "approval.required",
-            "call {id} ({}) cannot be undone or is of high risk, and nobody approved it: ask first",
+            "call {id} ({}) cannot be undone or is of high risk, and was not approved: request an approval first",
             invoked.tool_name
         );
     }
@@ -112,7 +112,7 @@ pub(super) fn invoked(state: &State, invoked: &Invoked) -> Result<(), Broken> {
 /// The outcome of a call.
 pub(super) fn ended(state: &State, ended: &Ended) -> Result<(), Broken> {
     not_settled(state, &ended.tool_call_id)?;
-    told(state, &ended.tool_call_id, Some(&ended.tool_name))
+    reports_on(state, &ended.tool_call_id, Some(&ended.tool_name))
 }
 
 /// The good outcome of a call.

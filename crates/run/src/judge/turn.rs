@@ -1,4 +1,4 @@
-//! Turns begin in order and end one at a time.
+//! Checks that turns start in order and end one at a time.
 
 use recount_event::family::turn::{Completed, Failed, Started};
 
@@ -8,19 +8,22 @@ use crate::state::{CallStage, State, Turn};
 pub(super) fn started(state: &State, started: &Started) -> Result<(), Broken> {
     let index = started.turn_index;
     if state.cost.exceeded {
-        return broken!("cost.halted", "turn {index} begins after the budget is used up: end the run");
+        return broken!(
+            "cost.halted",
+            "turn {index} is not allowed after the budget is used up: end the run"
+        );
     }
     if let Some(open) = &state.turns.open {
         return broken!(
             "turn.one_open",
-            "turn {index} begins while turn {} is open: send turn.completed or turn.failed first",
+            "turn {index} is not allowed while turn {} is open: send turn.completed or turn.failed first",
             open.index
         );
     }
     match state.turns.highest {
         Some(highest) if index == highest && state.turns.may_retry => Ok(()),
         Some(highest) if index <= highest => {
-            broken!("turn.order", "turn {index} begins after turn {highest}: use a greater index")
+            broken!("turn.order", "turn {index} is not allowed after turn {highest}: use a greater index")
         }
         _ => Ok(()),
     }
@@ -37,7 +40,7 @@ fn named<'a>(state: &'a State, index: u64, type_name: &str) -> Result<&'a Turn, 
     if let Some((block_index, block)) = turn.blocks.first_key_value() {
         return broken!(
             "turn.text_open",
-            "{type_name} comes while {} block {block_index} of turn {index} is open: complete it first",
+            "{type_name} is not allowed while {} block {block_index} of turn {index} is open: complete it first",
             block.kind
         );
     }
@@ -49,7 +52,7 @@ pub(super) fn completed(state: &State, completed: &Completed) -> Result<(), Brok
     match completed.tool_calls {
         Some(told) if told != turn.proposed => broken!(
             "turn.tool_calls",
-            "turn.completed counts {told} calls where {} were proposed: count again",
+            "turn.completed has tool_calls {told}, but {} were proposed: correct the number",
             turn.proposed
         ),
         _ => Ok(()),
@@ -64,7 +67,7 @@ pub(super) fn failed(state: &State, failed: &Failed) -> Result<(), Broken> {
     match left {
         Some((id, call)) => broken!(
             "turn.calls_open",
-            "turn.failed comes while call {id} ({}) is only proposed: send tool.refused first",
+            "turn.failed is not allowed while call {id} ({}) is only proposed: send tool.refused first",
             call.name()
         ),
         None => Ok(()),

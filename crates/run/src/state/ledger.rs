@@ -1,7 +1,7 @@
-//! What became of every identifier a run has used. It only grows, and copies of it share what is old.
+//! The outcome of every identifier that a run has used. It only grows, and copies share the old part.
 //!
 //! A trie over a fixed hash: adding a name copies at most [`DEPTH_MAX`] nodes of [`WIDTH`] links, however
-//! many names there are, so a scratch state costs the same in the first event as in the last.
+//! many names there are, so a scratch state costs the same for the first event as for the last.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) enum Space {
 /// What became of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NameStatus {
-    /// A call that never was more than announced, and was refused by a person; it may still be told.
+    /// A call that was only announced, and was refused by a person; it may still be recorded.
     Denied,
     /// Settled or answered, in words that go on: "was …".
     Over(Arc<str>),

@@ -1,6 +1,6 @@
-//! Where a run stands, in one word. Must not know how it came there.
+//! The status of a run, in one word. Must not know how the run got there.
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     Queued,
@@ -33,8 +33,8 @@ impl Status {
         }
     }
 
-    /// What can be said of a run that stands so: "it has finished".
-    pub(crate) fn said(self) -> &'static str {
+    /// The status as the end of a sentence: "it has finished".
+    pub(crate) fn phrase(self) -> &'static str {
         match self {
             Status::Queued => "is queued",
             Status::Running => "is running",

@@ -1,4 +1,4 @@
-//! Text that grows by small pieces, in copies that share what is old.
+//! Text that grows by small pieces, in copies that share the old part.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Growing {
     }
 }
 
-/// The same text is the same, whatever pieces it came in.
+/// Equal texts are equal, however they were split.
 impl PartialEq for Growing {
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes && self.text() == other.text()

@@ -1,4 +1,4 @@
-//! What an application may say of the calls that wait for it, told by what it makes happen.
+//! Answers of an application to waiting calls, described by the events they cause.
 
 use recount_event::Code;
 
@@ -112,7 +112,7 @@ fn some_answers_are_kept_and_the_run_waits_for_the_rest() {
     let mut story = Story::of(SUSPENDED);
     story.does(strictly(&[("d", brings("rain"))]));
     assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"approval","id":"a"}]}"#);
-    // Whoever answers the rest, on whatever face, the run goes on.
+    // The run goes on after the rest is answered, on any face.
     let approve = Command::ResolveApproval {
         approval_id: fid("a"),
         approve: true,
@@ -218,7 +218,7 @@ fn what_does_not_wait_for_an_answer_is_refused_or_left_out() {
 }
 
 #[test]
-fn what_is_no_answer_is_refused_whoever_is_lenient() {
+fn an_invalid_answer_is_refused_even_when_lenient() {
     for command in [strictly, leniently] {
         let story = Story::of(SUSPENDED);
         let twice = story.refuses(command(&[("c", CallSaid::Granted), ("c", denies("or not"))]));

@@ -1,4 +1,4 @@
-//! Each command in the states that matter, told by what it makes happen.
+//! Each command in the states that matter, described by the events it causes.
 
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, Event, Payload, Stamp, codec};
@@ -380,6 +380,96 @@ fn a_handoff_ends_an_own_run() {
     assert!(story.last("run.failed").starts_with(r#"{"code":"handoff_timed_out""#));
 }
 
+fn extend(kind: PromptKind, id: &str, seconds: u64) -> Command {
+    Command::ExtendPrompt { kind, id: fid(id), seconds, by: "ann".into() }
+}
+
+#[test]
+fn more_time_moves_the_deadline_of_a_prompt_and_nothing_else() {
+    for (kind, id, asks, extended, missed) in [
+        (
+            PromptKind::Approval,
+            "a",
+            "approval.requested {'approval_id':'a','tool_call_id':'c','kind':'tool','summary':'s','timeout_seconds':5}\n\
+             @wait approval a",
+            "approval.extended",
+            "approval.timed_out",
+        ),
+        (
+            PromptKind::Clarification,
+            "q",
+            "@invoke c\nclarification.requested {'clarification_id':'q','question':'?','tool_call_id':'c','timeout_seconds':5}\n\
+             @wait clarification q",
+            "clarification.extended",
+            "clarification.timed_out",
+        ),
+        (
+            PromptKind::Handoff,
+            "h",
+            "@invoke c\nhandoff.requested {'handoff_id':'h','reason':'r','target_kind':'human','tool_call_id':'c','timeout_seconds':5}\n\
+             @wait handoff h",
+            "handoff.extended",
+            "handoff.timed_out",
+        ),
+    ] {
+        let mut story = Story::of(&format!("@own\n@turn 0\n@propose c\n@turned 0\n{asks}"));
+        let before_ms = story.state.open_prompts().next().unwrap().1.deadline_ms.unwrap();
+        assert_eq!(story.does(extend(kind, id, 60)), [extended], "the run goes on waiting");
+        let (_, prompt) = story.state.open_prompts().next().unwrap();
+        assert_eq!((prompt.deadline_ms, prompt.extensions()), (Some(before_ms + 60_000), 1));
+        let said = story.last(extended);
+        assert!(said.contains(r#""seconds":60,"by":"ann","tool_call_id":"c"}"#), "{said}");
+        story.now_ms = before_ms;
+        assert_eq!(story.does(Command::Tick), [""; 0], "its first deadline is over");
+        assert_eq!(story.state.status(), Status::Waiting);
+        story.now_ms = before_ms + 60_000;
+        assert_eq!(story.does(Command::Tick)[0], missed);
+        assert!(
+            kind == PromptKind::Clarification || story.last(missed).contains(r#""after_seconds":65"#),
+            "{}",
+            story.last(missed)
+        );
+    }
+}
+
+#[test]
+fn time_is_added_only_to_a_deadline_that_is_not_over_and_within_limits() {
+    use crate::limits::{EXTENSION_SECONDS_MAX, EXTENSIONS_MAX};
+    const KIND: PromptKind = PromptKind::Approval;
+    let asked = "@own\n@turn 0\n@propose c\n@turned 0\napproval.requested {'approval_id':'a','tool_call_id':'c',\
+                 'kind':'tool','summary':'s','timeout_seconds':5}\n@wait approval a";
+    let refused = |story: &Story, command: Command, code: Code, rule: Option<&str>, words: &str| {
+        let no = story.refuses(command);
+        assert_eq!((no.code, no.rule), (code, rule), "{}", no.message);
+        assert!(no.message.contains(words), "{}", no.message);
+    };
+    let mut story = Story::of(asked);
+    refused(&story, extend(KIND, "b", 9), Code::ApprovalNotFound, None, "was never asked");
+    refused(&story, extend(PromptKind::Handoff, "a", 9), Code::HandoffNotFound, None, "was never asked");
+    refused(&story, extend(KIND, "a", 0), Code::ExtensionRefused, None, "send at least 1");
+    story.does(extend(KIND, "a", EXTENSION_SECONDS_MAX - 1));
+    let rule = Some("limit.extension_seconds");
+    refused(&story, extend(KIND, "a", 2), Code::LimitReached, rule, "send at most 1");
+    refused(&story, extend(KIND, "a", u64::MAX), Code::LimitReached, rule, "send at most 1");
+    story.does(extend(KIND, "a", 1));
+
+    let mut often = Story::of(asked);
+    for _ in 0..EXTENSIONS_MAX {
+        often.does(extend(KIND, "a", 1));
+    }
+    let rule = Some("limit.extensions");
+    refused(&often, extend(KIND, "a", 1), Code::LimitReached, rule, "the most there may be");
+
+    let mut late = Story::of(asked);
+    late.now_ms += 5_000;
+    refused(&late, extend(KIND, "a", 9), Code::ApprovalNotPending, None, "which is over");
+    late.does(Command::Tick);
+    refused(&late, extend(KIND, "a", 9), Code::ApprovalNotPending, None, "by its timeout");
+
+    let endless = Story::of(SUSPENDED);
+    refused(&endless, extend(KIND, "a", 9), Code::ExtensionRefused, None, "has no deadline");
+}
+
 #[test]
 fn a_handoff_in_the_middle_closes_what_else_is_open() {
     let mut story = Story::of(
@@ -555,7 +645,7 @@ fn a_takeover_tells_what_was_interrupted() {
     assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"client_tool","id":"d"}]}"#);
     assert_eq!(
         story.last("tool.failed"),
-        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call had begun, and whether it took effect is not known; repeating it may do it twice","code":"interrupted"}"#
+        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call had started, and whether it took effect is not known; repeating it may do it twice","code":"interrupted"}"#
     );
     assert!(story.last("turn.failed").contains(r#""will_retry":true"#));
     assert_eq!(story.last("run.started"), r#"{"worker_id":"w2","lease_until":"2026-05-03T10:24:45.000Z"}"#);
@@ -612,7 +702,7 @@ fn what_a_performer_owes() {
 #[test]
 fn a_summary_says_what_lists_say() {
     let mut story = Story::of(
-        "run.queued {'kind':'agent_loop','title':'Mend it','agent':{'name':'fixer'},'prior_run_id':null,\
+        "run.queued {'kind':'agent_loop','title':'Fix it','agent':{'name':'fixer'},'prior_run_id':null,\
          'prior_input_tokens':2}\nrun.started {}\n@turn 0\n@propose c\n\
          turn.completed {'turn_index':0,'stop_reason':'tool_use','input_tokens':3,'cost_micros_usd':7}\n\
          approval.requested {'approval_id':'a','tool_call_id':'c','kind':'tool','summary':'may I',\
@@ -623,7 +713,7 @@ fn a_summary_says_what_lists_say() {
     assert_eq!((summary.totals.input_tokens, summary.totals.cost_micros_usd), (5, 7));
     assert_eq!(
         (summary.title.as_deref(), summary.created_ms, summary.started_ms),
-        (Some("Mend it"), T0, Some(T0 + 1))
+        (Some("Fix it"), T0, Some(T0 + 1))
     );
     assert_eq!(summary.next_deadline_ms, Some(T0 + 5 + 5_000));
     let [prompt] = summary.prompts.as_slice() else { panic!("{:?}", summary.prompts) };

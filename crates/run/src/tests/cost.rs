@@ -1,4 +1,4 @@
-//! What judging one more event costs late in a long run: counted, not timed.
+//! The cost of checking one more event late in a long run: counted, not timed.
 
 use super::story::{Story, payload, placed, progress, script};
 use crate::Auditor;

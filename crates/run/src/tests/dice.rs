@@ -1,7 +1,6 @@
-//! Makes runs out of numbers: mostly legal, sometimes not.
+//! Commands out of numbers: mostly legal, sometimes not. Legal runs alone are made by [`crate::generate`].
 //!
-//! [`Dice`] are a row of numbers that a test drew; [`command`] turns the next few into a command that makes
-//! some sense in the state at hand. When the numbers are used up, every throw is 0.
+//! [`command`] turns the next few numbers into a command that makes some sense in the state at hand.
 
 use recount_event::digest::call_digest;
 use recount_event::family::shell::Stream;
@@ -9,38 +8,10 @@ use recount_event::{Draft, ForeignId, Payload};
 
 use super::story::{fid, json, payload};
 use crate::apply::apply;
+use crate::generate::Dice;
 use crate::judge::judge;
 use crate::state::{BlockKind, Call, CallStage, OpenBlock, Phase, PromptKind, State};
 use crate::{CallAnswer, CallSaid, CancelledBy, Command};
-
-pub(super) struct Dice<'a> {
-    numbers: &'a [u16],
-    at: usize,
-}
-
-impl<'a> Dice<'a> {
-    pub(super) fn new(numbers: &'a [u16]) -> Self {
-        Dice { numbers, at: 0 }
-    }
-
-    pub(super) fn used_up(&self) -> bool {
-        self.at >= self.numbers.len()
-    }
-
-    pub(super) fn below(&mut self, sides: usize) -> usize {
-        let number = self.numbers.get(self.at).copied().unwrap_or(0);
-        self.at += 1;
-        usize::from(number) % sides.max(1)
-    }
-
-    fn one_in(&mut self, sides: usize) -> bool {
-        self.below(sides) == sides - 1
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        if from.is_empty() { None } else { Some(from[self.below(from.len())].clone()) }
-    }
-}
 
 /// The first command of a story.
 pub(super) fn queue(dice: &mut Dice<'_>, own: bool) -> Command {
@@ -71,7 +42,12 @@ pub(super) fn command(dice: &mut Dice<'_>, state: &State) -> Command {
     }
     match throw {
         0..72 => report(dice, state),
-        72..77 => Command::Tick,
+        72..76 => Command::Tick,
+        76 => {
+            let kind = dice.pick(&PromptKind::ALL).unwrap_or(PromptKind::Approval);
+            let id = prompt(dice, state, kind);
+            Command::ExtendPrompt { kind, id, seconds: dice.below(90) as u64, by: by() }
+        }
         77..86 => {
             let id = prompt(dice, state, PromptKind::Approval);
             Command::ResolveApproval {

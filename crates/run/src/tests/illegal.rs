@@ -1,4 +1,4 @@
-//! One breach of each rule, written down in `testdata/illegal/`, and what is said of it.
+//! One violation of each rule, from `testdata/illegal/`, and the expected message.
 
 use std::fs;
 use std::path::PathBuf;
@@ -112,6 +112,10 @@ const BREACHES: &[(&str, &str)] = &[
         "@ext\n@ask a c\napproval.resolved {'approval_id':'a','decision':'approved','by':'ann','tool_call_id':'d'}",
     ),
     ("prompt.call_open", "@ext\n@question q c"),
+    (
+        "prompt.extension",
+        "@ext\n@ask a c\napproval.extended {'approval_id':'a','expires_at':'2026-05-03T10:24:45.000Z','seconds':60,'by':'ann'}",
+    ),
     ("approval.call", "@ext\n@turn 0\n@propose c\n@ask a c\n@say a rejected\n@ask b c"),
     ("approval.one_pending", "@ext\n@ask a c\n@ask b c"),
     (

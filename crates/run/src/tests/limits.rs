@@ -1,4 +1,4 @@
-//! What goes beyond a limit is refused by its rule, and the run can still be ended.
+//! Input beyond a limit is refused by its rule, and the run can still be ended.
 
 use recount_event::Code;
 
@@ -54,7 +54,7 @@ fn limits_refuse_and_leave_the_way_out_open() {
         append("clarification.requested {'clarification_id':'q','question':'?'}"),
         "limit.prompts",
     );
-    long.state.turns.begun = limits::TURNS_MAX;
+    long.state.turns.started = limits::TURNS_MAX;
     limited(&long, append("@turned 0\n@turn 1"), "limit.turns");
     long.state.turns.closed_blocks = (0..limits::BLOCKS_PER_TURN_MAX as u64).collect();
     limited(&long, append(&delta(5_000, "a")), "limit.blocks_per_turn");

@@ -1,19 +1,20 @@
-//! What holds of every run, whatever is asked of it.
+//! Properties of every run, whatever the commands.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use recount_event::{Code, Event, Payload, Stamp, codec};
 
-use super::dice::{self, Dice};
-use super::story::{T0, placed_all, run_id};
+use super::dice;
+use super::story::{T0, event_id, placed, placed_all, run_id};
+use crate::generate::{Dice, own_run};
 use crate::judge::judge;
 use crate::{
     CancelledBy, Command, Effects, Illegal, RULES, Reach, Rejection, State, apply, audit, decide, outstanding,
 };
 
 /// A run as it was lived, and the states it went through.
-pub(super) struct Lived {
+pub(super) struct RecordedRun {
     pub(super) events: Vec<Event>,
     /// The number of events, and the state they added up to when they were new.
     states: Vec<(usize, State)>,
@@ -22,16 +23,16 @@ pub(super) struct Lived {
     refusals: BTreeMap<String, u64>,
 }
 
-impl Lived {
+impl RecordedRun {
     pub(super) fn last(&self) -> &State {
         &self.states.last().unwrap().1
     }
 }
 
-pub(super) fn live(numbers: &[u16], own: bool) -> Lived {
+pub(super) fn live(numbers: &[u16], own: bool) -> RecordedRun {
     let mut dice = Dice::new(numbers);
     let mut state = State::blank(run_id(), None, None);
-    let mut lived = Lived {
+    let mut lived = RecordedRun {
         events: Vec::new(),
         states: vec![(0, state.clone())],
         commands: 0,
@@ -40,7 +41,7 @@ pub(super) fn live(numbers: &[u16], own: bool) -> Lived {
     let mut now_ms = T0;
     // A few commands more after the ending, which may do nothing.
     let mut left_after_ending = 12;
-    while !dice.used_up() && left_after_ending > 0 {
+    while !dice.is_used_up() && left_after_ending > 0 {
         left_after_ending -= usize::from(state.is_ended());
         // The clock runs, stands, jumps and steps back.
         now_ms = match dice.below(16) {
@@ -98,16 +99,18 @@ fn refused_by_both(so_far: &[Event], state: &State, command: &Command, stamp: St
     };
     let mut events = so_far.to_vec();
     let accepted = decide(state, before, stamp).unwrap();
-    // A waiting run may have gone on where the shorter batch ended, or an ending stands in it.
+    // A waiting run may have gone on where the shorter batch ended, or it has an ending.
     if accepted.len() != index {
         return;
     }
     events.extend(accepted);
     assert_eq!(audit(&events), None);
-    let mut payloads: Vec<Payload> = events.into_iter().map(|event| event.body.payload).collect();
-    payloads.push(refused.payload.clone());
-    let at = payloads.len() - 1;
-    let found = audit(&placed_all(payloads)).map(|illegal| (illegal.index, illegal.rule));
+    // The times stay, because deadlines depend on them.
+    let at = events.len();
+    let last_ms = events.last().map_or(T0, |last| last.occurred_ms);
+    events.push(Event { occurred_ms: last_ms, ..placed(at as u64, refused.payload.clone()) });
+    (0..).zip(&mut events).for_each(|(sequence, event)| event.event_id = event_id(sequence));
+    let found = audit(&events).map(|illegal| (illegal.index, illegal.rule));
     assert_eq!(found, Some((at, rule)), "{no:?} for {:?}", refused.payload);
 }
 
@@ -123,7 +126,7 @@ fn first_refused(events: &[Event]) -> Option<(usize, &'static str)> {
     None
 }
 
-fn legal(lived: &Lived) {
+fn legal(lived: &RecordedRun) {
     if let Some(illegal) = audit(&lived.events) {
         panic!("{illegal} in {:#?}", lived.events);
     }
@@ -136,7 +139,7 @@ fn is_ending(event: &Event) -> bool {
 }
 
 /// Written down, read again and added up, events give the states they gave when they were new.
-fn replays(lived: &Lived) {
+fn replays(lived: &RecordedRun) {
     let mut state = State::blank(run_id(), None, None);
     let mut states = lived.states.iter().peekable();
     let mut compare = |count: usize, state: &State| {
@@ -157,7 +160,7 @@ fn replays(lived: &Lived) {
 }
 
 /// Whatever has happened, the run can be stopped, and then nothing is owed.
-fn can_be_cancelled(lived: &Lived) {
+fn can_be_cancelled(lived: &RecordedRun) {
     let state = lived.last();
     let cancel = Command::Cancel { by: CancelledBy::Shutdown, reason: "down".into() };
     match decide(state, cancel, Stamp { now_ms: T0, entropy: 3 }) {
@@ -192,6 +195,14 @@ proptest! {
         legal(&lived);
         replays(&lived);
         can_be_cancelled(&lived);
+    }
+
+    #[test]
+    fn runs_for_other_crates_are_legal_by_both_readings(numbers in numbers()) {
+        let events = own_run(&numbers);
+        prop_assert_eq!(first_refused(&events), None);
+        prop_assert_eq!(audit(&events), None);
+        prop_assert!(is_ending(events.last().unwrap()));
     }
 
     /// Events dropped, doubled, swapped and put in elsewhere: both readings find the same first fault, or
@@ -275,13 +286,13 @@ fn much_happens_in_the_stories() {
                 *seen.entry("refused after a wait".into()).or_default() += 1;
             }
         }
-        let mut begun = Vec::new();
+        let mut started_turns = Vec::new();
         for event in &lived.events {
             if let Payload::TurnStarted(started) = event.payload() {
-                if begun.contains(&started.turn_index) {
+                if started_turns.contains(&started.turn_index) {
                     *seen.entry("a turn again".into()).or_default() += 1;
                 }
-                begun.push(started.turn_index);
+                started_turns.push(started.turn_index);
             }
         }
         for (rule, count) in lived.refusals {
@@ -311,6 +322,7 @@ fn much_happens_in_the_stories() {
         ("handoff.acknowledged", 5),
         ("handoff.rejected", 5),
         ("handoff.timed_out", 5),
+        ("approval.extended", 1),
         ("tool.refused", 100),
         ("tool.completed", 100),
         ("tool.shell.output_chunk", 100),

@@ -1,4 +1,4 @@
-//! Runs whose beginning is gone: what is told of them is what was told before.
+//! Runs whose beginning was pruned: lists show the same facts as before.
 
 use proptest::prelude::*;
 use recount_event::{Code, Event, Payload, Stamp};

@@ -1,4 +1,4 @@
-//! What our own performer may report besides what it says and calls: thoughts, and that a summary stands for the past.
+//! Further reports of our own performer: thoughts, and a summary in place of the past.
 
 use recount_event::Code;
 

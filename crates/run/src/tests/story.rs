@@ -1,4 +1,4 @@
-//! Runs written down in few words, for tests.
+//! Runs in a short notation, for tests.
 
 use recount_event::{Draft, Event, EventId, ForeignId, Json, Payload, RunId, Stamp};
 

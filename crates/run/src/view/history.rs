@@ -1,10 +1,10 @@
-//! A session as an application reads it: who said what, in the order of its events. A pure fold over the session's
-//! runs, one after another.
+//! The history of a session as an application reads it: its messages in the order of its events. A pure fold over the
+//! session's runs, one after another.
 //!
 //! It agrees with what a client gathers from a stream of whole messages: a line of the assistant holds its texts,
-//! thoughts and calls as they came, and is closed by a result that this server tells, by a person's words, and where
-//! a segment of a run ends. A block carries a status, because the model's answer is final only when its turn completes.
-//! Look at [`History::event`]. It must never know a protocol, nor what stood in the session before its first run.
+//! thoughts and calls as they came. The line is closed by a result from this server, by a message of a person, and at the
+//! end of a segment of a run. A block carries a status, because the model's answer is final only when its turn completes.
+//! Look at [`History::event`]. It must never know a protocol, nor the messages of the session before its first run.
 
 mod attempt;
 mod compacted;
@@ -27,7 +27,7 @@ pub struct History {
     lines: Vec<Placed>,
     /// The assistant's line that still gathers.
     gathers: Option<usize>,
-    /// The runs told so far, in order; the last one is at work.
+    /// The runs folded so far, in order; the last one is active.
     runs: Vec<RunId>,
     run: Run,
     /// Calls that lines speak of and that are not settled, of all runs.
@@ -40,14 +40,14 @@ pub struct History {
 /// What is known of the run at work.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Run {
-    /// What the run was asked for, until somebody says it.
+    /// The request of the run, until a message has it.
     request: Option<(u64, String)>,
     /// What a person sent along and no line holds yet: it joins their next words.
     sent: Vec<(u64, user::Attachment)>,
     /// Calls that are not settled and that lines speak of, and whether an application carries them out.
     calls: BTreeMap<ForeignId, Executor>,
     questions: BTreeMap<ForeignId, Question>,
-    /// Why the agent cannot go on, of handoffs that nobody was told yet.
+    /// Why the agent cannot go on, of handoffs that were not shown yet.
     handoffs: BTreeMap<ForeignId, String>,
     /// The model's answer that is not final yet.
     attempt: Attempt,
@@ -56,11 +56,11 @@ struct Run {
 /// A question without an outcome.
 #[derive(Debug, Clone, PartialEq)]
 struct Question {
-    /// Until the segment ends in which it was asked: a stream tells it there or not at all.
+    /// Until the segment in which it was asked ends: a stream shows it there or not at all.
     text: Option<String>,
     default: Option<Json>,
-    /// Whether the run waited for nothing but people, this one among them. What else is answered, the application
-    /// was never asked, and its answer is no line.
+    /// Whether the run waited for people only, for this one among them. Other prompts never reached the
+    /// application, so their answers are not lines.
     awaited: bool,
 }
 
@@ -72,18 +72,18 @@ pub struct Placed {
     pub line: Line,
 }
 
-/// What one of them said.
+/// One message of a participant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Line {
     /// A person, or the application for them. `blocks` where there was more than a text.
     User { text: String, blocks: Option<Vec<Json>> },
     /// The agent.
     Assistant { blocks: Vec<AnswerBlock> },
-    /// What came of a call that a line of the agent holds.
+    /// The result of a call in a line of the agent.
     Tool { tool_call_id: ForeignId, output: Output },
 }
 
-/// A part of what the agent said, and whether it counts.
+/// A part of the agent's output, and whether it counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerBlock {
     pub block: Block,
@@ -95,15 +95,15 @@ pub struct AnswerBlock {
 pub enum BlockStatus {
     /// Its turn is not over.
     Open,
-    /// Its turn completed: the model is told of it from then on.
+    /// Its turn completed: it is part of the model's context from then on.
     Final,
-    /// Its turn ended before the answer was complete, and nothing took its place. The model is not told of it.
+    /// Its turn ended before the answer was complete, without a replacement. It is not in the model's context.
     Aborted,
-    /// Its turn failed and was tried again: another answer takes its place. The model is not told of it.
+    /// Its turn failed and was retried: another answer replaces it. It is not in the model's context.
     Abandoned,
 }
 
-/// A part of what the agent said.
+/// A part of the agent's output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     Text(String),
@@ -111,10 +111,10 @@ pub enum Block {
     ToolUse { tool_call_id: ForeignId, name: String, input: Json },
 }
 
-/// What the model was told of a call.
+/// The result of a call, as the model sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    /// Text or content blocks, as they stand in the event.
+    /// Text or content blocks, as the event has them.
     Json(Json),
     /// The words of an error or a refusal.
     Text(String),
@@ -165,14 +165,14 @@ impl History {
         }
     }
 
-    /// What the agent says, calls and is told.
+    /// The agent's output, its calls and their results.
     fn agent(&mut self, event: &Event) {
         match event.payload() {
             Payload::AssistantThinkingComplete(thought) if !thought.text.is_empty() => {
-                self.says_in_turn(event, Block::Thinking(thought.text.clone()));
+                self.add_block_in_turn(event, Block::Thinking(thought.text.clone()));
             }
             Payload::AssistantTextComplete(said) if !said.text.is_empty() => {
-                self.says_in_turn(event, Block::Text(said.text.clone()));
+                self.add_block_in_turn(event, Block::Text(said.text.clone()));
             }
             Payload::AssistantToolCallProposed(call)
                 if !crate::ASKING_TOOLS.contains(&call.tool_name.as_str()) =>
@@ -182,10 +182,10 @@ impl History {
                 self.run.calls.insert(id.clone(), Executor::Server);
                 self.open.insert((event.run_id, id.clone()));
                 self.run.attempt.calls.insert(id.clone());
-                self.says_in_turn(event, Block::ToolUse { tool_call_id: id, name, input });
+                self.add_block_in_turn(event, Block::ToolUse { tool_call_id: id, name, input });
             }
             Payload::ToolInvoked(invoked) => {
-                // A call that is carried out cannot be taken back, nor what the model said before it.
+                // An executed call cannot be taken back, nor what the model wrote before it.
                 if self.run.attempt.calls.contains(&invoked.tool_call_id) {
                     self.end_attempt(BlockStatus::Final);
                 }
@@ -210,7 +210,7 @@ impl History {
         self.run = Run::default();
     }
 
-    /// Everything that was said.
+    /// All lines.
     pub fn full(&self) -> impl Iterator<Item = &Placed> {
         self.lines.iter()
     }
@@ -219,7 +219,7 @@ impl History {
         self.lines.push(Placed { run, sequence, line });
     }
 
-    fn says(&mut self, event: &Event, block: Block, status: BlockStatus) {
+    fn add_block(&mut self, event: &Event, block: Block, status: BlockStatus) {
         let block = AnswerBlock { block, status };
         if let Some(line) = self.gathers.and_then(|at| self.lines.get_mut(at))
             && let Line::Assistant { blocks } = &mut line.line
@@ -232,7 +232,7 @@ impl History {
         self.push(event.run_id, event.sequence, Line::Assistant { blocks: vec![block] });
     }
 
-    /// A result that the application brought was never told it, so it does not close the line that gathers.
+    /// A result from the application is not sent back to it, so it does not close the open line.
     fn settles(&mut self, event: &Event, tool_call_id: &ForeignId, output: Output) {
         let Some(executor) = self.run.calls.remove(tool_call_id) else { return };
         self.open.remove(&(event.run_id, tool_call_id.clone()));
@@ -251,8 +251,8 @@ impl History {
         self.joined();
     }
 
-    /// Before the model is called, or when it never will be: what nobody wrote down as a person's words stands all
-    /// the same.
+    /// Before the model is called, or when it never will be: a request that no message recorded becomes a line of the
+    /// person.
     fn unsaid(&mut self, run: RunId) {
         let (sequence, text) = match (self.run.request.take(), self.run.sent.first()) {
             (Some((sequence, text)), _) => (sequence, text),
@@ -273,7 +273,7 @@ impl History {
         }
     }
 
-    /// What came with a person's words joins the line that holds them, unless it names it itself.
+    /// Attachments of a message join the line that holds its text, unless it has them itself.
     fn joined(&mut self) {
         let Some(Placed { sequence, line: Line::User { text, blocks }, .. }) = self.lines.last_mut() else {
             return;
@@ -297,13 +297,13 @@ impl History {
         self.run.handoffs.insert(asked.handoff_id.clone(), parting(asked));
     }
 
-    /// The segment ends. When only people are waited for, they are told what they are asked.
+    /// The segment ends. When it waits for people only, their prompts become lines.
     fn waits(&mut self, event: &Event, waits_for: &[WaitsFor]) {
         let calls = |one: &WaitsFor| matches!(one.kind, WaitKind::Approval | WaitKind::ClientTool);
         if !waits_for.iter().any(calls) {
             for one in waits_for {
-                if let Some(text) = self.run.tells(one) {
-                    self.says(event, Block::Text(text), BlockStatus::Final);
+                if let Some(text) = self.run.prompt_text(one) {
+                    self.add_block(event, Block::Text(text), BlockStatus::Final);
                 }
             }
         }
@@ -339,8 +339,8 @@ impl History {
 }
 
 impl Run {
-    /// What a person is asked, who from now on is waited for.
-    fn tells(&mut self, one: &WaitsFor) -> Option<String> {
+    /// The text of a prompt that the run waits for from now on.
+    fn prompt_text(&mut self, one: &WaitsFor) -> Option<String> {
         let text = match one.kind {
             WaitKind::Clarification => {
                 let asked = self.questions.get_mut(&one.id)?;
@@ -355,7 +355,7 @@ impl Run {
 }
 
 impl Output {
-    /// The output, or the words that stand in its place.
+    /// The output, or the text in its place.
     pub fn of(ended: &Ended) -> Self {
         match (&ended.output, &ended.error) {
             (Some(output), _) => Output::Json(output.clone()),

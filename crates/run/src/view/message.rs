@@ -1,11 +1,11 @@
-//! What was said and done in a run, for people who read it as a conversation.
+//! A run as a conversation: one message for each event that people read.
 //!
-//! Each message stands in one event, so that any part of a run can be read by itself. See [`message`].
+//! Each message comes from one event, so that any part of a run can be read by itself. See [`message`].
 
 use recount_event::family::tool::{Ended, Refused};
 use recount_event::{Event, ForeignId, Json, Payload};
 
-/// One thing that was said or done.
+/// One message or action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     /// A person wrote something.
@@ -14,9 +14,9 @@ pub enum Message {
     Attached { artifact_id: ForeignId },
     /// The agent wrote something; `aborted` when it was cut off.
     Assistant { text: String, aborted: bool },
-    /// The agent asked for a tool.
+    /// The agent called a tool.
     Called { tool_call_id: ForeignId, tool_name: String, input: Json },
-    /// What came of a call.
+    /// The result of a call.
     Came { tool_call_id: ForeignId, tool_name: String, outcome: Outcome, output: Option<Json> },
 }
 
@@ -43,7 +43,7 @@ impl Outcome {
     }
 }
 
-/// What an event says to who reads a conversation; most say nothing.
+/// An event as a message of the conversation; most events have none.
 pub fn message(event: &Event) -> Option<Message> {
     match event.payload() {
         Payload::UserMessage(said) => Some(Message::User { text: said.text.clone() }),
@@ -65,7 +65,7 @@ pub fn message(event: &Event) -> Option<Message> {
     }
 }
 
-/// A refusal is told in words of its own.
+/// A refused call, in its own words.
 fn refusal(refused: &Refused) -> Message {
     Message::Came {
         tool_call_id: refused.tool_call_id.clone(),

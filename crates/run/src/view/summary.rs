@@ -1,13 +1,13 @@
-//! A run in a few words, for lists.
+//! The summary of a run, for lists.
 
 use recount_event::family::approval::DefaultDecision;
 use recount_event::family::run::{Agent, Driver, RunKind};
 use recount_event::family::tool::RiskLevel;
 use recount_event::{ForeignId, Json, RunId, SessionId, TaskId};
 
-use crate::state::{Asked, How, Phase, Prompt, PromptKind, PromptName, State, Status, Totals};
+use crate::state::{FinalEvent, Phase, Prompt, PromptKind, PromptName, PromptRequest, State, Status, Totals};
 
-/// What a list says of a run.
+/// A run as lists show it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     pub run_id: RunId,
@@ -28,7 +28,7 @@ pub struct Summary {
     pub turns: u64,
     /// Earlier runs of the chain included.
     pub totals: Totals,
-    /// What people are asked for, by kind and name.
+    /// Open prompts, by kind and id.
     pub prompts: Vec<OpenPrompt>,
     pub next_deadline_ms: Option<u64>,
 }
@@ -42,7 +42,7 @@ pub struct Ending {
     pub message: Option<String>,
 }
 
-/// Something asked of a person.
+/// An open prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenPrompt {
     pub kind: PromptKind,
@@ -56,7 +56,7 @@ pub struct OpenPrompt {
     pub risk: Option<RiskLevel>,
 }
 
-/// What stands in for an answer that does not come.
+/// The default when no answer comes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PromptDefault {
     Approve,
@@ -95,13 +95,13 @@ impl State {
 }
 
 impl Ending {
-    fn of(how: &How) -> Self {
+    fn of(how: &FinalEvent) -> Self {
         match how {
-            How::Finished(finished) => Ending { code: finished.final_status.clone(), message: None },
-            How::Failed(failed) => {
+            FinalEvent::Finished(finished) => Ending { code: finished.final_status.clone(), message: None },
+            FinalEvent::Failed(failed) => {
                 Ending { code: failed.code.clone(), message: Some(failed.message.clone()) }
             }
-            How::Cancelled(cancelled) => {
+            FinalEvent::Cancelled(cancelled) => {
                 Ending { code: cancelled.by.clone(), message: Some(cancelled.reason.clone()) }
             }
         }
@@ -111,17 +111,17 @@ impl Ending {
 impl OpenPrompt {
     fn of(name: &PromptName, prompt: &Prompt) -> Self {
         let (summary, default, risk) = match &prompt.asked {
-            Asked::Approval(asked) => {
+            PromptRequest::Approval(asked) => {
                 let default = match asked.default_decision {
                     Some(DefaultDecision::Approve) if !asked.is_grave() => PromptDefault::Approve,
                     _ => PromptDefault::Reject,
                 };
                 (asked.summary.clone(), Some(default), asked.risk_level)
             }
-            Asked::Clarification(asked) => {
+            PromptRequest::Clarification(asked) => {
                 (asked.question.clone(), asked.default_response.clone().map(PromptDefault::Response), None)
             }
-            Asked::Handoff(asked) => {
+            PromptRequest::Handoff(asked) => {
                 (asked.summary_terse.clone().unwrap_or_else(|| asked.reason.clone()), None, None)
             }
         };

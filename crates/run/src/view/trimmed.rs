@@ -3,8 +3,8 @@
 //! Pure text; it must not know events or models. The model's context and the compacted history of a session both use
 //! [`trimmed`], so that they show the same. Entry point: [`trimmed`].
 
-/// A text of which at most `kept_bytes` are left, half from its beginning and half from its end, with a note between
-/// them of how many bytes are left out. A text that is no longer than that stays as it is.
+/// A text cut to at most `kept_bytes`, half from its beginning and half from its end, with a note between
+/// them with the number of bytes left out. A shorter text stays as it is.
 pub fn trimmed(text: &str, kept_bytes: u64) -> String {
     let kept = usize::try_from(kept_bytes).unwrap_or(usize::MAX);
     if text.len() <= kept {

@@ -12,7 +12,7 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
     ]
 }
 
-fn begun(name: &'static str) -> Story {
+fn started_run(name: &'static str) -> Story {
     let mut story = Story::of_task(name);
     story.say(
         0,
@@ -25,7 +25,7 @@ fn begun(name: &'static str) -> Story {
 }
 
 fn cancelled_mid_tool() -> Story {
-    let mut story = begun("cancelled-mid-tool");
+    let mut story = started_run("cancelled-mid-tool");
     story.propose(500, "tests", "shell_exec", r#"{"command":"go test ./..."}"#);
     story.propose(560, "lint", "shell_exec", r#"{"command":"go vet ./..."}"#);
     story.turn_done(566, "tool_use", [703, 66, 3099]);
@@ -51,7 +51,7 @@ fn cancelled_mid_tool() -> Story {
 }
 
 fn cancelled_while_waiting() -> Story {
-    let mut story = begun("cancelled-while-waiting");
+    let mut story = started_run("cancelled-while-waiting");
     story.propose(500, "push", "shell_exec", r#"{"command":"git push"}"#);
     story.turn_done(506, "tool_use", [703, 31, 2574]);
     story.say(510, "approval.requested", r#"{"approval_id":"@appr.push","tool_call_id":"@call.push","kind":"shell_exec","summary":"git push","risk_level":"high","default_decision":"reject","timeout_seconds":300,"expires_at":"@at.300510","call_digest":"@digest.push"}"#);
@@ -64,7 +64,7 @@ fn cancelled_while_waiting() -> Story {
 
 /// The worker is lost while the model speaks and a tool runs. What we did is not done again by itself.
 fn crash_and_takeover() -> Story {
-    let mut story = begun("crash-and-takeover");
+    let mut story = started_run("crash-and-takeover");
     story.text_block(500, 0, &["I'll run the tests."]);
     story.propose(560, "tests", "shell_exec", r#"{"command":"go test ./..."}"#);
     story.tool(564, "tool.invoked", "tests", r#""kind":"shell","executor":"server""#);

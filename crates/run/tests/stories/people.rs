@@ -9,17 +9,20 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
         (approval_granted(), Status::Finished),
         (approval_denied(), Status::Finished),
         (approval_timed_out(), Status::Finished),
+        (approval_extended(), Status::Finished),
         (allowed_always(), Status::Finished),
         (partial_answers(), Status::Finished),
         (clarification(), Status::Finished),
         (clarification_timed_out(), Status::Finished),
+        (clarification_extended(), Status::Finished),
         (handoff(), Status::Finished),
         (handoff_rejected(), Status::Cancelled),
         (handoff_timed_out(), Status::Failed),
+        (handoff_extended(), Status::Finished),
     ]
 }
 
-fn begun(name: &'static str, request: &str) -> Story {
+fn started_run(name: &'static str, request: &str) -> Story {
     let mut story = Story::of_task(name);
     story.say(
         0,
@@ -38,7 +41,7 @@ const RISK: &str = r#""risk_level":"high","irreversible":true,"args_summary":"rm
 
 /// The run has proposed to delete a folder and waits for a yes.
 fn asks_to_delete(name: &'static str) -> Story {
-    let mut story = begun(name, "Free some space.");
+    let mut story = started_run(name, "Free some space.");
     story.text_block(500, 0, &["The installed packages ", "take most of it."]);
     story.propose(640, "rm", "shell_exec", r#"{"command":"rm -rf node_modules"}"#);
     story.turn_done(646, "tool_use", [703, 77, 3264]);
@@ -87,12 +90,34 @@ fn approval_granted() -> Story {
     story
 }
 
+/// Ten more minutes were asked for, twice, and the answer came in the last of them.
+fn approval_extended() -> Story {
+    let mut story = asks_to_delete("approval-extended");
+    let extended = |until: u64| {
+        format!(
+            r#"{{"approval_id":"@appr.rm","expires_at":"@at.{until}","seconds":600,"by":"operator","tool_call_id":"@call.rm"}}"#
+        )
+    };
+    story.say(240_100, "approval.extended", &extended(900_650));
+    story.say(880_000, "approval.extended", &extended(1_500_650));
+    story.say(1_400_000, "approval.resolved", r#"{"approval_id":"@appr.rm","decision":"rejected","by":"operator","tool_call_id":"@call.rm","comment":"too much"}"#);
+    story.say(1_400_000, "run.continued", r#"{"by":"operator"}"#);
+    story.tool(
+        1_400_000,
+        "tool.refused",
+        "rm",
+        r#""code":"denied","message":"operator rejected the call: too much""#,
+    );
+    closes(&mut story, 1_400_006, 1, "The packages stay.");
+    story
+}
+
 /// The same call twice: asked about once, and allowed for the rest of the run.
 fn allowed_always() -> Story {
     const EXITED: &str = r#""kind":"shell","duration_ms":1196,"summary":"exited with status 0","output":"""#;
     const RISK: &str =
         r#""executor":"server","kind":"shell","risk_level":"medium","args_summary":"make test""#;
-    let mut story = begun("allowed-always", "Make the tests pass.");
+    let mut story = started_run("allowed-always", "Make the tests pass.");
     story.propose(640, "once", "shell_exec", r#"{"command":"make test"}"#);
     story.turn_done(646, "tool_use", [703, 77, 3264]);
     story.say(
@@ -153,7 +178,7 @@ fn approval_timed_out() -> Story {
 
 /// An application answers one of two: the run goes on for no longer than it takes to wait again.
 fn partial_answers() -> Story {
-    let mut story = begun("partial-answers", "Free some space, and show it in a colour I like.");
+    let mut story = started_run("partial-answers", "Free some space, and show it in a colour I like.");
     story.propose(500, "rm", "shell_exec", r#"{"command":"rm -rf node_modules"}"#);
     story.propose(560, "pick", "pick_color", r#"{"for":"bar"}"#);
     story.turn_done(566, "tool_use", [703, 91, 3474]);
@@ -187,7 +212,7 @@ fn partial_answers() -> Story {
 
 /// The run has asked which version and waits for an answer.
 fn asks_which(name: &'static str) -> Story {
-    let mut story = begun(name, "Make the budget generic.");
+    let mut story = started_run(name, "Make the budget generic.");
     story.propose(
         500,
         "ask",
@@ -227,9 +252,20 @@ fn clarification_timed_out() -> Story {
     story
 }
 
-/// The run has given up and waits for somebody to take over.
+fn clarification_extended() -> Story {
+    let mut story = asks_which("clarification-extended");
+    story.say(590_000, "clarification.extended", r#"{"clarification_id":"@clar.ask","expires_at":"@at.900510","seconds":300,"by":"operator","tool_call_id":"@call.ask"}"#);
+    story.say(890_000, "clarification.answered", r#"{"clarification_id":"@clar.ask","response":{"choice":"1.22"},"by":"operator","tool_call_id":"@call.ask"}"#);
+    story.say(890_000, "run.continued", r#"{"by":"operator"}"#);
+    story.tool(890_000, "tool.invoked", "ask", r#""executor":"server""#);
+    story.tool(890_000, "tool.completed", "ask", r#""output":{"choice":"1.22"}"#);
+    closes(&mut story, 890_006, 1, "Go 1.22, then.");
+    story
+}
+
+/// The run has given up and waits for a takeover.
 fn hands_off(name: &'static str) -> Story {
-    let mut story = begun(name, "Merge the budgets of two customers.");
+    let mut story = started_run(name, "Merge the budgets of two customers.");
     story.text_block(500, 0, &["This is not for me ", "to decide."]);
     story.propose(640, "off", "hand_off", r#"{"reason":"The change touches billing rules that need an owner.","target_kind":"escalation_queue"}"#);
     story.turn_done(646, "tool_use", [703, 61, 3024]);
@@ -256,6 +292,26 @@ fn handoff() -> Story {
     story.tool(61_300, "tool.invoked", "off", r#""executor":"server""#);
     story.tool(61_300, "tool.completed", "off", r#""summary":"dana took over""#);
     story.finished_as(61_300, "handed_off");
+    story
+}
+
+fn handoff_extended() -> Story {
+    let mut story = hands_off("handoff-extended");
+    story.say(
+        61_300,
+        "handoff.extended",
+        r#"{"handoff_id":"@hand.off","expires_at":"@at.90000650","seconds":3600,"by":"dana","tool_call_id":"@call.off"}"#,
+    );
+    let at = 89_000_000;
+    story.say(
+        at,
+        "handoff.acknowledged",
+        r#"{"handoff_id":"@hand.off","by":"dana","tool_call_id":"@call.off"}"#,
+    );
+    story.say(at, "run.continued", r#"{"by":"dana"}"#);
+    story.tool(at, "tool.invoked", "off", r#""executor":"server""#);
+    story.tool(at, "tool.completed", "off", r#""summary":"dana took over""#);
+    story.finished_as(at, "handed_off");
     story
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn all() -> Vec<(Story, Status)> {
     ]
 }
 
-fn begun(name: &'static str, request: &str) -> Story {
+fn started_run(name: &'static str, request: &str) -> Story {
     let mut story = Story::of_task(name);
     story.say(
         0,
@@ -36,7 +36,7 @@ fn begun(name: &'static str, request: &str) -> Story {
 }
 
 fn two_tools() -> Story {
-    let mut story = begun("two-tools", "How is the budget keyed?");
+    let mut story = started_run("two-tools", "How is the budget keyed?");
     story.turn(10, 0);
     story.text_block(600, 0, &["I'll start by reading ", "the budget package."]);
     story.propose(760, "read", "read_file", r#"{"path":"internal/budget/governor.go"}"#);
@@ -68,7 +68,7 @@ fn two_tools() -> Story {
 }
 
 fn parallel_tools() -> Story {
-    let mut story = begun("parallel-tools", "Where is the budget used?");
+    let mut story = started_run("parallel-tools", "Where is the budget used?");
     story.turn(10, 0);
     story.propose(700, "list", "glob", r#"{"pattern":"internal/**/*.go"}"#);
     story.propose(760, "grep", "grep", r#"{"pattern":"budgetKeyForRequest"}"#);
@@ -91,7 +91,7 @@ fn parallel_tools() -> Story {
 }
 
 fn todo_and_search() -> Story {
-    let mut story = begun("todo-and-search", "Make the budget key generic.");
+    let mut story = started_run("todo-and-search", "Make the budget key generic.");
     let list = |done: usize| {
         let todo = |(place, content): (usize, &str)| {
             let status = match place.cmp(&done) {
@@ -165,7 +165,7 @@ fn todo_and_search() -> Story {
 }
 
 fn http_and_web() -> Story {
-    let mut story = begun("http-and-web", "What do others say of generic keys?");
+    let mut story = started_run("http-and-web", "What do others say of generic keys?");
     story.turn(10, 0);
     story.propose(500, "search", "web_search", r#"{"query":"go generics comparable map key"}"#);
     story.propose(
@@ -217,7 +217,7 @@ fn http_and_web() -> Story {
 }
 
 fn mcp_and_refusals() -> Story {
-    let mut story = begun("refusals", "Clean up the repository.");
+    let mut story = started_run("refusals", "Clean up the repository.");
     story.turn(10, 0);
     story.propose(500, "read", "mcp__filesystem__read_text_file", r#"{"path":"README.md"}"#);
     story.propose(560, "delete", "mcp__github__delete_repo", r#"{"repo":"acme/gateway"}"#);
@@ -386,7 +386,7 @@ fn patched(story: &mut Story, at: u64, label: &str, tool: &str, path: &str, summ
 }
 
 fn file() -> Story {
-    let mut story = begun("file", "Add the key to the budget.");
+    let mut story = started_run("file", "Add the key to the budget.");
     story.turn(10, 0);
     story.propose(700, "patch", "edit_file", r#"{"path":"internal/budget/governor.go","old_text":"scope types.RequestScope)","new_text":"scope types.RequestScope, key string)"}"#);
     story.propose(

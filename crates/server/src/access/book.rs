@@ -9,19 +9,19 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 use serde_json::json;
 
-use super::token::{created, new_token, told};
+use super::token::{created, new_token, public_token};
 use crate::StartError;
-use crate::audit::{self, What};
+use crate::audit::{self, AuditKind};
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
 
-/// Nobody else can use the folder until this is closed.
+/// The folder is locked until this is closed.
 pub struct Book {
     data: PathBuf,
     store: SqliteStore,
 }
 
 impl Book {
-    /// Opens a data folder, which is made when it is not there.
+    /// Opens a data folder; a missing one is created.
     pub fn open(data: &Path) -> Result<Self, StartError> {
         Ok(Book { data: data.to_owned(), store: store_in(data)? })
     }
@@ -36,13 +36,13 @@ impl Book {
         }
         let (row, secret) = new.minted(&World::real());
         recount_engine::add_token(&self.store, &row).await.map_err(failed)?;
-        audit::record_offline(&self.data, What::TokenCreated, created(&row)).await?;
-        Ok(AddedToken { secret: secret.reveal().to_owned(), token: told(row) })
+        audit::record_offline(&self.data, AuditKind::TokenCreated, created(&row)).await?;
+        Ok(AddedToken { secret: secret.reveal().to_owned(), token: public_token(row) })
     }
 
     pub async fn list(&self) -> Result<Vec<Token>, StartError> {
         let rows = recount_engine::tokens(&self.store).await.map_err(failed)?;
-        Ok(rows.into_iter().map(told).collect())
+        Ok(rows.into_iter().map(public_token).collect())
     }
 
     /// Whether there was one.
@@ -51,7 +51,7 @@ impl Book {
         let was_there = recount_engine::remove_token(&self.store, id).await.map_err(failed)?;
         if was_there {
             let facts = json!({"token_id": id.to_string(), "by": Caller::operator().name});
-            audit::record_offline(&self.data, What::TokenRevoked, facts).await?;
+            audit::record_offline(&self.data, AuditKind::TokenRevoked, facts).await?;
         }
         Ok(was_there)
     }

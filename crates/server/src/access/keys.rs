@@ -77,9 +77,9 @@ impl Key {
     pub(crate) fn may_ask_now(&self, otherwise: Option<u32>) -> Result<(), Refusal> {
         let Some(rate) = self.row.requests_per_second.or(otherwise) else { return Ok(()) };
         self.bucket.take(rate, recount_world::moment()).map_err(|wait| Refusal {
-            // Whole seconds are what the header can say.
+            // The header has whole seconds only.
             retry_after: Some(Duration::from_secs(wait.as_secs() + 1)),
-            ..Refusal::new(Code::RateLimited, format!("the token may ask {rate} times a second"))
+            ..Refusal::new(Code::RateLimited, format!("the token allows {rate} requests a second"))
         })
     }
 
@@ -103,7 +103,7 @@ fn invalid() -> Refusal {
 }
 
 pub(crate) struct Keys {
-    /// Of the default tenant, whose store remembers all tokens.
+    /// Of the default tenant, whose store holds all tokens.
     engine: Engine,
     keys: RwLock<BTreeMap<TokenId, Arc<Key>>>,
 }

@@ -1,11 +1,11 @@
-//! The text of a token: its id, by which it is found, and a secret of which only the hash is stored.
+//! The text of a token: its id, by which it is looked up, and a secret of which only the hash is stored.
 
 use std::fmt;
 
 use recount_event::TokenId;
 use recount_world::World;
 
-/// What every token begins with, so that it is known for one wherever it is found.
+/// The prefix of every token, by which it is recognised anywhere.
 const PREFIX: &str = "rct_";
 
 /// Half of the hexadecimal digits of a secret.
@@ -31,7 +31,7 @@ impl Secret {
         blake3::hash(self.text.as_bytes())
     }
 
-    /// To be shown to whom it is for, once.
+    /// To be shown once, to the client that gets the token.
     pub(crate) fn reveal(&self) -> &str {
         &self.text
     }

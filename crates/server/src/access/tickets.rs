@@ -22,7 +22,7 @@ pub(super) const PARAMETER: &str = "ticket";
 
 const PREFIX: &str = "tick_";
 
-/// Which reader it is, as far as can be told.
+/// Identifies a reader as far as possible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TicketCaller {
     peer: Option<IpAddr>,
@@ -40,10 +40,10 @@ impl TicketCaller {
 
 struct Ticket {
     path: String,
-    /// Of whom it was asked for; `None`: the operator at this machine.
+    /// The token that requested it; `None`: the operator at this machine.
     key: Option<Arc<Key>>,
     until: Instant,
-    /// Who redeemed it.
+    /// The reader that redeemed it.
     reader: Option<TicketCaller>,
 }
 
@@ -76,7 +76,7 @@ impl Tickets {
         Ok(text)
     }
 
-    /// Whose ticket it is, where it is good for this path and this reader.
+    /// The owner of a ticket, if it is valid for this path and this reader.
     pub(super) fn redeem(
         &self,
         text: &str,
@@ -103,7 +103,7 @@ impl Tickets {
 fn invalid() -> Refusal {
     Refusal::new(
         Code::TicketInvalid,
-        "the ticket is unknown, too old, for another path, or was used by another reader before",
+        "the ticket is unknown, expired, for another path, or was used by another reader",
     )
 }
 
@@ -113,7 +113,7 @@ pub(super) fn in_query(uri: &Uri) -> Option<String> {
     pairs.into_iter().find(|(name, _)| name == PARAMETER).map(|(_, value)| value.into_owned())
 }
 
-/// The address without it: nothing behind the guard needs to see it.
+/// The address without the ticket: nothing after the guard needs to see it.
 pub(crate) fn without_ticket(uri: &Uri) -> Option<Uri> {
     let query = uri.query()?;
     let is_ticket = |pair: &&str| form_urlencoded::parse(pair.as_bytes()).any(|(name, _)| name == PARAMETER);

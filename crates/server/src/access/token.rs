@@ -16,7 +16,7 @@ use super::keys::NewToken;
 use crate::tenant_folder::is_tenant_name;
 use crate::{audit, limits};
 
-/// What the audit trail says of a new token.
+/// The audit record of a new token.
 pub(crate) fn created(row: &TokenRow) -> Value {
     let scopes: Vec<&str> = row.scopes.iter().map(|scope| scope.as_str()).collect();
     json!({
@@ -25,7 +25,7 @@ pub(crate) fn created(row: &TokenRow) -> Value {
     })
 }
 
-/// What was asked for, where it can be.
+/// The requested token, if it is valid.
 pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Result<NewToken, Refusal> {
     let wrong = |detail: String| Refusal::new(Code::BodyMalformed, detail);
     if tenant == audit::TENANT {
@@ -50,7 +50,9 @@ pub(crate) fn new_token(request: AddToken, tenant: String, by: &Caller) -> Resul
     let within = request.tasks.len() + request.sessions.len();
     if within > limits::TOKEN_NARROWED_MAX {
         let most = limits::TOKEN_NARROWED_MAX;
-        return Err(wrong(format!("the token is narrowed to {within} things; name at most {most}")));
+        return Err(wrong(format!(
+            "the token is narrowed to {within} tasks and sessions; name at most {most}"
+        )));
     }
     let mut narrowing = Narrowing::default();
     for task in &request.tasks {
@@ -96,8 +98,8 @@ fn named(scope: Scope) -> Named {
     }
 }
 
-/// A token as it is told of; never what was shown once.
-pub(crate) fn told(row: TokenRow) -> Token {
+/// A token as lists show it, without its secret.
+pub(crate) fn public_token(row: TokenRow) -> Token {
     Token {
         id: row.id.to_string(),
         tenant: row.tenant,

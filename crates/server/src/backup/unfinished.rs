@@ -28,7 +28,7 @@ pub(crate) fn is_unfinished(folder: &Path) -> bool {
     name.to_string_lossy().starts_with(PREFIX)
 }
 
-/// Gives a copy that is whole and synced its name.
+/// Renames a complete and synced copy to its final name.
 pub fn finish(to: &Path) -> io::Result<()> {
     std::fs::rename(unfinished(to), to)?;
     let above = to.parent().filter(|above| !above.as_os_str().is_empty());

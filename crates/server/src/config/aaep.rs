@@ -1,16 +1,19 @@
-//! Configuration of the face for accessibility tools (AAEP): how many may subscribe.
+//! Configuration of the face for accessibility tools (AAEP): how many may subscribe, and its rooms.
 //!
 //! It must not know the replies of the face. See [`Aaep`].
+
+use super::rooms::Rooms;
 
 /// What was settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aaep {
     /// Subscriptions at a time, of all tenants.
     pub subscriptions_max: usize,
+    pub rooms: Rooms,
 }
 
 impl Default for Aaep {
     fn default() -> Self {
-        Aaep { subscriptions_max: recount_face_aaep::limits::SUBSCRIPTIONS_MAX }
+        Aaep { subscriptions_max: recount_face_aaep::limits::SUBSCRIPTIONS_MAX, rooms: Rooms::default() }
     }
 }

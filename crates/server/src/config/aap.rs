@@ -17,7 +17,7 @@ const TAKEN: [&str; 9] =
 pub struct Aap {
     /// Without a slash at their ends; the usual one first.
     pub base_paths: Vec<String>,
-    /// Whether who shows no token may see which agents there are.
+    /// Whether clients without a token may list the agents.
     pub public_meta: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn settle(base_paths: &[String], public_meta: bool) -> Result<Aap, St
     Ok(Aap { base_paths: settled, public_meta })
 }
 
-/// Whether the face can be there, beside where it is already.
+/// Whether the face can be mounted at this path, next to its other paths.
 fn check(path: &str, others: &[String]) -> Result<(), String> {
     let Some(parts) = path.strip_prefix('/').filter(|parts| !parts.is_empty()) else {
         return Err("is not a base path; use one such as /aap or /acme/agents".to_owned());
@@ -70,7 +70,7 @@ fn check(path: &str, others: &[String]) -> Result<(), String> {
     }
     let within = |a: &str, b: &str| a.strip_prefix(b).is_some_and(|rest| rest.starts_with('/'));
     match others.iter().find(|other| within(path, other) || within(other, path)) {
-        Some(other) => Err(format!("and {other} lie one within the other; choose paths that do not overlap")),
+        Some(other) => Err(format!("and {other} overlap; choose paths that do not")),
         None => Ok(()),
     }
 }

@@ -13,6 +13,7 @@ use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
 use super::options::LogFormat;
+use super::rooms::RoomAccess;
 use crate::StartError;
 use crate::amounts;
 use crate::limits::SWEEP_EVERY_MIN;
@@ -56,6 +57,15 @@ pub(super) fn durability(text: &str) -> Result<Durability, String> {
         "strict" => Ok(Durability::Strict),
         "relaxed" => Ok(Durability::Relaxed),
         _ => Err("strict or relaxed".to_owned()),
+    }
+}
+
+pub(super) fn rooms(text: &str) -> Result<RoomAccess, String> {
+    match text {
+        "loopback" => Ok(RoomAccess::Loopback),
+        "everywhere" => Ok(RoomAccess::Everywhere),
+        "off" => Ok(RoomAccess::Off),
+        _ => Err("loopback, everywhere or off".to_owned()),
     }
 }
 
@@ -139,7 +149,7 @@ pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {
     };
     match origins.iter().find(|origin| !is_origin(origin)) {
         Some(other) => {
-            Err(format!("origins such as https://app.example, never * or a path; {other:?} is none"))
+            Err(format!("origins such as https://app.example, never * or a path; {other:?} is not one"))
         }
         None => Ok(origins),
     }

@@ -7,7 +7,7 @@
 pub struct Access {
     /// Whether requests over loopback need a token, too.
     pub require_token: bool,
-    /// Other origins whose pages may send requests, exactly as browsers name them.
+    /// Other origins whose pages may send requests, exactly as browsers send them.
     pub allowed_origins: Vec<String>,
     /// Requests per second of tokens without a rate of their own.
     pub requests_per_second: Option<u32>,

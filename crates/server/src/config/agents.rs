@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use recount_agent::model::{ModelName, ModelsSettings, Secret};
-use recount_agent::tools::Tools;
+use recount_agent::tools::{COMMAND_TOOLS, Tools};
 use recount_api::spelling;
 use recount_engine::{AgentOption, Capabilities, OptionKind, Profile, Profiles, Sets, ToolInfo};
 use recount_event::Json;
@@ -21,10 +21,7 @@ use crate::settings::{Lookup, in_words};
 /// The default agent: it exists if none is configured and there is a default model.
 pub(crate) const AGENT_DEFAULT: &str = "assistant";
 
-/// Tools that need somewhere to run commands, which not every machine has.
-const COMMAND_TOOLS: [&str; 4] = ["git_diff", "git_exec", "git_status", "shell_exec"];
-
-/// Keys below `[agents.NAME]`, for who misspells one.
+/// Keys below `[agents.NAME]`, for messages about an unknown one.
 pub(super) const AGENT_KEYS: [&str; 26] = [
     "agents",
     "title",
@@ -142,7 +139,7 @@ struct Around<'a> {
     environment: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// `said` is `None` where the file has no word of agents.
+/// `said` is `None` if the file has no agents.
 pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     look: &mut Lookup<E>,
     said: Option<BTreeMap<String, AgentSection>>,
@@ -184,7 +181,7 @@ impl Agents {
         self.0.iter().map(|agent| agent.profile.name.as_str())
     }
 
-    /// Defaults of secret options, for who masks them.
+    /// Defaults of secret options, to be masked.
     pub fn secrets(&self) -> Vec<Secret> {
         let options = self.0.iter().flat_map(|agent| &agent.profile.options);
         let secret = options.filter(|option| option.kind == OptionKind::Secret && !option.default.is_empty());
@@ -215,7 +212,7 @@ impl Agents {
                     profile.name
                 ));
             }
-            // Every one of them is there.
+            // All of them exist.
             let specs = tools.specs(&exposed).unwrap_or_default().into_iter();
             let told = specs.map(|spec| ToolInfo {
                 name: spec.name,
@@ -230,7 +227,7 @@ impl Agents {
     }
 }
 
-/// An agent by its name, for what is said when something of it cannot be.
+/// An agent by its name, for error messages.
 struct Agent<'a>(&'a str);
 
 impl Agent<'_> {
@@ -332,7 +329,7 @@ impl Agent<'_> {
 
     fn tools(&self, key: &str, names: &[String]) -> Result<(), StartError> {
         let standard = Tools::standard();
-        let known: BTreeSet<&str> = standard.names().chain(COMMAND_TOOLS).collect();
+        let known: BTreeSet<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).collect();
         let mut seen = BTreeSet::new();
         for name in names {
             if !known.contains(name.as_str()) {
@@ -348,7 +345,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Those of a few words that were said.
+    /// The given words, if all of them are allowed.
     fn among(
         &self,
         key: &str,
@@ -395,7 +392,7 @@ impl Agent<'_> {
             _ => PathBuf::from(path),
         };
         if !named.is_absolute() {
-            let why = format!("{path:?} is not absolute; use a path from the root on, or from ~ on");
+            let why = format!("{path:?} is not absolute; use an absolute path, or one that begins with ~");
             return Err(self.wrong("workspace", why));
         }
         Ok(named.to_string_lossy().into_owned())
@@ -409,18 +406,16 @@ impl Agent<'_> {
         let mut options: Vec<AgentOption> = Vec::with_capacity(sections.len());
         for section in sections {
             if !is_name(&section.name) {
-                let why = format!("{:?} is no name; use letters, digits, `.`, `_` and `-`", section.name);
+                let why = format!("{:?} is not a name; use letters, digits, `.`, `_` and `-`", section.name);
                 return Err(self.wrong("options", why));
             }
             let option = self.option(section, around)?;
             for other in &options {
                 if other.name == option.name {
-                    return Err(
-                        self.wrong("options", format!("{:?} stands there twice; rename one", option.name))
-                    );
+                    return Err(self.wrong("options", format!("{:?} is used twice; rename one", option.name)));
                 }
                 if option.sets.is_some() && other.sets == option.sets {
-                    let why = format!("sets what {} sets; leave it to one of them", other.name);
+                    let why = format!("sets the same as {}; keep only one of them", other.name);
                     return Err(self.wrong(&format!("options.{}.sets", option.name), why));
                 }
             }
@@ -434,7 +429,9 @@ impl Agent<'_> {
         let wrong = |key: &str, why: String| self.wrong(&format!("options.{name}.{key}"), why);
         let kind = match (kind.as_str(), values) {
             ("select", Some(values)) if !values.is_empty() => OptionKind::Select(values),
-            ("select", _) => return Err(wrong("values", "is not said; a select needs at least one".into())),
+            ("select", _) => {
+                return Err(wrong("values", "is missing; a select needs at least one value".into()));
+            }
             (_, Some(_)) => return Err(wrong("values", "only a select has them; leave it out".into())),
             ("text", None) => OptionKind::Text,
             ("secret", None) => OptionKind::Secret,
@@ -500,7 +497,7 @@ impl Agent<'_> {
                 Some(Sets::MaxTurns | Sets::MaxOutputTokens)
                     if !value.parse::<u32>().is_ok_and(|number| number > 0) =>
                 {
-                    return Err(wrong(key, format!("{value:?} is no whole number from 1")));
+                    return Err(wrong(key, format!("{value:?} is not a whole number from 1")));
                 }
                 _ => {}
             }
@@ -509,7 +506,7 @@ impl Agent<'_> {
     }
 }
 
-/// Whether something can be a name: it may stand in addresses and in names of files as it is.
+/// Whether a text is a valid name: it must be usable as is in addresses and file names.
 fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=AGENT_NAME_MAX).contains(&text.len())

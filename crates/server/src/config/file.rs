@@ -16,7 +16,7 @@ use super::table::{Row, SettingKind, rows};
 use super::user_folder;
 use crate::StartError;
 
-/// The file as it is.
+/// The parsed file.
 #[derive(Debug, Default)]
 pub(super) struct File {
     /// The settings of the table, by key, as the text that a variable would have.

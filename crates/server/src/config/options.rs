@@ -1,8 +1,8 @@
-//! What the command line says to a server. See [`Options`].
+//! The options of the command line of a server. See [`Options`].
 
 use std::path::PathBuf;
 
-/// What was said on the command line, before the environment and the file are looked at.
+/// The options of the command line, before the environment and the file are read.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub bind: Option<String>,
@@ -23,6 +23,10 @@ pub struct Options {
     pub policy: Option<PathBuf>,
     /// Folders that runs may work in.
     pub workspaces: Vec<String>,
+    /// Serves a room whose agent plays scripts. Only on the command line: it is for a run of a conformance suite.
+    pub conformance_agent: bool,
+    /// Sends the id of each session before it on streams of rooms, as the public suite needs.
+    pub suite_compat: bool,
     /// Keeps events in memory only. Not for operators: shows what the disk costs.
     #[doc(hidden)]
     pub in_memory: bool,

@@ -37,7 +37,7 @@ pub struct Runs {
 
 /// Where folders are looked for that a setting names.
 pub(super) struct Folders<'a> {
-    /// The home folder of the user who runs the server.
+    /// The home folder of the user that runs the server.
     pub(super) home: Option<PathBuf>,
     /// The folder of the configuration file.
     pub(super) beside: &'a Path,
@@ -79,7 +79,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     })
 }
 
-/// Notes what only the file can say about models, without secrets.
+/// Records the settings of models that only the file can have, without secrets.
 fn note_models<E: Fn(&str) -> Option<String>>(look: &mut Lookup<E>, models: &ModelsSettings) {
     let providers: Vec<String> = models
         .providers
@@ -106,5 +106,5 @@ fn folder(path: &str, folders: &Folders<'_>) -> Result<PathBuf, StartError> {
     if named.is_absolute() {
         return Ok(named);
     }
-    Err(wrong("workspaces.allow", path, "folders from the root on, or ~ for the home folder"))
+    Err(wrong("workspaces.allow", path, "absolute folders, or ~ for the home folder"))
 }

@@ -16,6 +16,7 @@ use tracing::level_filters::LevelFilter;
 use super::aap::BASE_PATH_DEFAULT;
 use super::accepts::*;
 use super::options::{LogFormat, Options};
+use super::rooms::RoomAccess;
 use crate::StartError;
 use crate::amounts::sized;
 use crate::limits::{RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX};
@@ -63,10 +64,10 @@ macro_rules! settings {
             pub(super) fn read<E: Fn(&str) -> Option<String>>(
                 look: &mut Lookup<E>,
                 options: &Options,
-                $place: &Place,
+                $place: &DefaultContext,
             ) -> Result<Values, StartError> {
                 $(
-                    let flag = settings!(@said options $field $($flag)?);
+                    let flag = settings!(@flag_text options $field $($flag)?);
                     let text = look.pick($key, flag, || $default.into());
                     let accepts: fn(&str) -> Result<$type, String> = $accepts;
                     let $field = accepts(&text).map_err(|accepted| wrong($key, &text, &accepted))?;
@@ -95,16 +96,16 @@ macro_rules! settings {
             }),+]
         }
     };
-    (@said $options:ident $field:ident $flag:literal) => { $options.$field.said() };
-    (@said $options:ident $field:ident) => { None };
+    (@flag_text $options:ident $field:ident $flag:literal) => { $options.$field.flag_text() };
+    (@flag_text $options:ident $field:ident) => { None };
     (@flag $flag:literal) => { Some($flag) };
     (@flag) => { None };
     (@shown $default:expr, $shown:literal) => { $shown.to_owned() };
     (@shown $default:expr) => { String::from($default) };
 }
 
-/// What a default may depend on, beside settings above it.
-pub(super) struct Place {
+/// What a default may depend on, besides earlier settings.
+pub(super) struct DefaultContext {
     /// The data folder of this user; empty if none is known.
     pub(super) data: String,
     pub(super) has_home: bool,
@@ -173,50 +174,52 @@ settings! { place;
     tmp_bytes: u64 = Text "sandbox.tmp_bytes", sized(SandboxSettings::default().tmp_bytes), size,
         "size of its own `/tmp`, where that is memory";
     workspace_bytes: u64 = Text "sandbox.workspace_bytes", sized(SandboxSettings::default().workspace_bytes), size,
-        "what a workspace may hold: a copy in all, a folder that is worked in itself beside what was there; a command that writes more is killed ([how it is held](sandbox.md#room-in-a-workspace))";
+        "the size limit of a workspace: all of a copy, or the growth of a folder that is worked in directly; a command that writes more is killed ([how it is held](sandbox.md#room-in-a-workspace))";
     policy: Option<PathBuf> = PathBeside "policy.file" flag "--policy", "none", optional_path,
         "the [rules](policy.md) that allow, ask about or block tool calls; in the file, relative to its folder";
     model: Option<ModelName> = Text "models.default", "none", model,
         "the model of runs that name none, as `PROVIDER/MODEL`";
     base_paths: Vec<String> = List "aap.base_paths", BASE_PATH_DEFAULT, list,
-        "further paths for [applications](faces/aap.md), beside `/aap`, which always exists; none within another, and none in use by something else; comma-separated in the variable";
+        "further paths for [applications](faces/aap.md), in addition to `/aap`, which always exists; none within another, and none in use by something else; comma-separated in the variable";
     public_meta: bool = Bool "aap.public_meta", "false", yes_or_no,
         "`true`: `meta` below these paths, which lists the agents, requires no token";
+    rooms: RoomAccess = Text "aaep.rooms", "loopback", rooms,
+        "who may reach the [rooms](faces/aaep-legacy.md) below `/aaep/legacy`: `loopback` (clients on this machine), `everywhere` or `off`";
     subscriptions_max: u32 = Number "aaep.subscriptions_max", recount_face_aaep::limits::SUBSCRIPTIONS_MAX.to_string(), from_one,
         "subscriptions of [accessibility tools](faces/aaep.md) at a time, of all tenants; one more is rejected with `rate_limit`";
 }
 
 /// The home folder, if only users of this machine can start runs and no token is required.
-fn usual_workspaces(bind: SocketAddr, require_token: bool, place: &Place) -> &'static str {
+fn usual_workspaces(bind: SocketAddr, require_token: bool, place: &DefaultContext) -> &'static str {
     let is_personal = bind.ip().to_canonical().is_loopback() && !require_token;
     if is_personal && place.has_home { "~" } else { "none" }
 }
 
 /// A flag as the text that a variable would have.
-trait Said {
-    fn said(&self) -> Option<String>;
+trait FlagText {
+    fn flag_text(&self) -> Option<String>;
 }
 
-impl Said for Option<String> {
-    fn said(&self) -> Option<String> {
+impl FlagText for Option<String> {
+    fn flag_text(&self) -> Option<String> {
         self.clone()
     }
 }
 
-impl Said for Option<PathBuf> {
-    fn said(&self) -> Option<String> {
+impl FlagText for Option<PathBuf> {
+    fn flag_text(&self) -> Option<String> {
         self.as_ref().map(|path| path.to_string_lossy().into_owned())
     }
 }
 
-impl Said for bool {
-    fn said(&self) -> Option<String> {
+impl FlagText for bool {
+    fn flag_text(&self) -> Option<String> {
         self.then(|| "true".to_owned())
     }
 }
 
-impl Said for Vec<String> {
-    fn said(&self) -> Option<String> {
+impl FlagText for Vec<String> {
+    fn flag_text(&self) -> Option<String> {
         (!self.is_empty()).then(|| self.join(", "))
     }
 }

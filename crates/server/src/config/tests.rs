@@ -102,7 +102,7 @@ fn where_runs_may_work() {
     };
     assert_eq!(allowed(Options::default(), &[]).unwrap(), [Path::new("/h")]);
     let none: [&Path; 0] = [];
-    // Where people come in whom this machine does not know, nothing of it is theirs unless it is said.
+    // If clients of other machines have access, local defaults are off unless configured.
     let locked = Options { require_token: true, ..Options::default() };
     assert_eq!(allowed(locked, &[]).unwrap(), none);
     let open = Options { bind: Some("0.0.0.0:1".into()), ..Options::default() };
@@ -135,11 +135,11 @@ fn values(config: Option<&Path>, environment: &[(&str, &str)]) -> Vec<String> {
         |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let (file, path) = file::read(config, &lookup).unwrap();
     let mut look = Lookup::new(lookup, path, file.values);
-    let place = Place { data: "/d".to_owned(), has_home: false };
+    let place = DefaultContext { data: "/d".to_owned(), has_home: false };
     Values::read(&mut look, &Options::default(), &place).unwrap().in_words()
 }
 
-/// The example of the page says something else than the default of each setting, and a variable says the same as the file.
+/// The example of the page differs from the default of each setting, and a variable means the same as the file.
 #[test]
 fn the_example_of_the_page_sets_every_setting() {
     let page = include_str!("../../../../docs/configuration.md");

@@ -14,7 +14,8 @@ use crate::{Files, audit, backup, limits};
 pub(super) const DAMAGE: &str = "stop the server, keep a copy of the folder as it is, see what `recount verify --data` can read, and put a backup in its place";
 
 /// What to do about bytes of artifacts that are missing.
-pub(super) const LOST: &str = "put the file back below blobs/ from a backup; without one the bytes are lost, and asking for them says so";
+pub(super) const LOST: &str =
+    "restore the file below blobs/ from a backup; without one the bytes are lost, and requests for them fail";
 
 /// Looks at a data folder that no server holds, sound or not, and changes nothing. With `full` every byte is read.
 pub fn offline(data: &Path, full: bool) -> Vec<Check> {
@@ -31,7 +32,7 @@ pub fn offline(data: &Path, full: bool) -> Vec<Check> {
     checks
 }
 
-/// What a backup that broke off and a damaged write-ahead log left behind.
+/// Leftovers of an interrupted backup and of a damaged write-ahead log.
 pub(super) fn leftovers(checks: &mut Vec<Check>, data: &Path) {
     for folder in backup::leftovers(data).unwrap_or_default() {
         let value = format!("{} was not finished", folder.display());
@@ -56,13 +57,13 @@ fn tenants(checks: &mut Vec<Check>, data: &Path, full: bool) {
     let folders = match tenant_folders(data) {
         Ok(folders) => folders,
         Err(why) => {
-            let advice = "see who owns the folder tenants in the data folder";
+            let advice = "check the owner of the folder tenants in the data folder";
             checks.push(Check::problem("tenants", format!("they cannot be listed: {why}"), advice));
             return;
         }
     };
     for (name, folder) in folders {
-        // A server that holds the data folder holds this too, which is told once.
+        // A server that holds the data folder also holds this one; reported once.
         if name == audit::TENANT && is_held(&folder) {
             continue;
         }
@@ -81,12 +82,12 @@ fn store(checks: &mut Vec<Check>, data: &Path, full: bool) {
     const NAME: &str = "store";
     let shown = data.display();
     if !data.join("recount.db").is_file() {
-        let advice = "name the data folder with --data, or begin one with `recount serve --data`";
+        let advice = "name the data folder with --data, or create one with `recount serve --data`";
         checks.push(Check::problem(NAME, format!("{shown} holds no store"), advice));
         return;
     }
     if !data.join("blobs").is_dir() {
-        let advice = "put a whole copy of the data folder here";
+        let advice = "restore a whole copy of the data folder here";
         checks.push(Check::problem(NAME, format!("{shown} has no folder blobs"), advice));
     }
     match glance(data) {
@@ -141,7 +142,7 @@ fn integrity(checks: &mut Vec<Check>, data: &Path) {
 }
 
 fn plain(fault: &Fault) -> String {
-    fault.message.replace("; look at the store with `recount verify --data`", "")
+    fault.message.replace("; check the store with `recount verify --data`", "")
 }
 
 fn advice_for(kind: FaultKind) -> &'static str {
@@ -149,8 +150,8 @@ fn advice_for(kind: FaultKind) -> &'static str {
         FaultKind::Locked => "ask the server that holds it, with --url, or stop it",
         FaultKind::Newer => "use the release that wrote it, or a newer one",
         FaultKind::Corrupt => DAMAGE,
-        FaultKind::Full => "make space on the disk",
-        _ => "see that the folder can be read and written by who runs this",
+        FaultKind::Full => "free some space on the disk",
+        _ => "check that the current user can read and write the folder",
     }
 }
 
@@ -165,9 +166,9 @@ pub(super) fn disk(checks: &mut Vec<Check>, data: &Path) {
     let (free, whole) = (space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize);
     let value = format!("{} free of {}", bytes(free), bytes(whole));
     checks.push(if free < limits::DISK_FREE_BYTES_MIN {
-        Check::problem(NAME, value, "make space: appends are refused when there is none")
+        Check::problem(NAME, value, "free some space: on a full disk appends are refused")
     } else if free < limits::DISK_FREE_BYTES_LOW {
-        Check::note(NAME, value, "make space, or keep less: see docs/operations.md")
+        Check::note(NAME, value, "free some space, or keep less: see docs/operations.md")
     } else {
         Check::fine(NAME, value)
     });

@@ -5,12 +5,12 @@ use rustix::time::{ClockId, clock_gettime};
 use super::text::MetricsPage;
 use crate::Files;
 
-pub(super) fn tell(page: &mut MetricsPage, started_ms: u64) {
+pub(super) fn write_to(page: &mut MetricsPage, started_ms: u64) {
     let (bytes, seconds) = (Some("bytes"), Some("seconds"));
     page.gauge(
         "process_start_time_seconds",
         seconds,
-        "When the server began, since 1970.",
+        "When the server started, in seconds since 1970.",
         started_ms as f64 / 1e3,
     );
     let used = clock_gettime(ClockId::ProcessCPUTime);

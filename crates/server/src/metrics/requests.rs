@@ -8,7 +8,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
-use recount_api::routes::{HOUSE_ROUTES, ROUTES};
+use recount_api::routes::{ROUTES, SERVER_ROUTES};
 use recount_face_aep::Refusal;
 
 use super::text::{Kind, MetricsPage};
@@ -21,7 +21,7 @@ const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 /// Where the console is.
 const CONSOLE: &str = "/";
 
-/// What is asked of nothing we know.
+/// Requests to unknown routes.
 const ELSEWHERE: &str = "other";
 
 /// One route's counts, by method and class.
@@ -30,14 +30,14 @@ type Counts = [[AtomicU64; CLASSES.len()]; METHODS.len()];
 pub(crate) struct Requests(HashMap<String, Counts>);
 
 impl Requests {
-    /// For the routes of the native face, under both of its prefixes, those of applications, under all of theirs, those
-    /// of listeners, those beside them, and the console.
+    /// For the routes of the native face under both of its prefixes, of applications under all of theirs, of listeners, of
+    /// the server itself, and of the console.
     pub(crate) fn new(base_paths: &[String]) -> Arc<Self> {
         let ours = ["/v1", "/hecate/v1"].into_iter();
         let ours = ours.flat_map(|prefix| ROUTES.iter().map(move |route| format!("{prefix}{}", route.path)));
         let theirs = base_paths.iter();
         let theirs = theirs.flat_map(|base| PATHS.iter().map(move |path| format!("{base}{path}")));
-        let others = HOUSE_ROUTES
+        let others = SERVER_ROUTES
             .iter()
             .map(|route| route.path)
             .chain(LISTENERS)
@@ -47,7 +47,7 @@ impl Requests {
     }
 
     fn note(&self, method: &Method, path: Option<&str>, status: u16) {
-        // Some routes are there with a slash at their end, too.
+        // Some routes also exist with a trailing slash.
         let exact = |path: &str| self.0.get(path).or_else(|| self.0.get(path.strip_suffix('/')?));
         let counts = path.and_then(exact).or_else(|| self.0.get(ELSEWHERE));
         let method = METHODS.iter().position(|known| *known == method.as_str()).unwrap_or(METHODS.len() - 1);
@@ -58,7 +58,7 @@ impl Requests {
     }
 
     /// Rows with a count, in order.
-    pub(super) fn tell(&self, page: &mut MetricsPage) {
+    pub(super) fn write_to(&self, page: &mut MetricsPage) {
         page.family("recount_requests", Kind::Counter, None, "Requests that were answered.");
         let mut routes: Vec<_> = self.0.iter().collect();
         routes.sort_by_key(|(path, _)| path.as_str());

@@ -20,10 +20,10 @@ pub(super) enum Kind {
     Info,
 }
 
-/// What the numbers of a histogram are, and how they are told.
+/// The unit of a histogram, and how its values are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
-    /// Microseconds, told in seconds.
+    /// Microseconds, printed in seconds.
     Micros,
     /// As they are.
     Whole,
@@ -52,7 +52,7 @@ impl MetricsPage {
         self.line(format_args!("# HELP {name} {help}"));
     }
 
-    /// A sample of the family that was begun. Values of labels are ours and need no escaping.
+    /// A sample of the open family. Values of labels are ours and need no escaping.
     pub(super) fn sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: f64) {
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
@@ -108,7 +108,7 @@ impl MetricsPage {
     }
 }
 
-/// Whole numbers without a point, others as short as they can be said.
+/// Whole numbers without a point, others as short as possible.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { format!("{value}") }
 }

@@ -68,8 +68,8 @@ impl Survey {
     }
 }
 
-/// Checks every run of one store that no server holds. The account stays as it is: nothing is made where there
-/// is no store, and a store that is damaged or of an older release is only read.
+/// Checks every run of one store that no server holds. The store stays as it is: a missing one is not
+/// created, and one that is damaged or of an older release is only read.
 fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     if !data.join("recount.db").is_file() {
         return Err(StartError::usage(format!("{} holds no store; name the folder of one", data.display())));
@@ -82,7 +82,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     } else {
         found
             .of_store
-            .push("the folder blobs is missing; put a whole copy of the data folder here".to_owned());
+            .push("the folder blobs is missing; restore a whole copy of the data folder here".to_owned());
         false
     };
     let opened = match may_open.then(|| runs(data, noted)) {
@@ -90,7 +90,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
             found.of_store.extend(astray);
             Some(reports)
         }
-        // What was found says it already.
+        // Reported already.
         Some(Err(Unread::Store(fault))) if fault.kind == FaultKind::Corrupt => {
             if integrity.problems.is_empty() {
                 found.of_store.push(words(&fault.message));
@@ -108,7 +108,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     let mut reports = opened.unwrap_or_default();
     for report in &mut reports {
         let told = report.run_id.as_ref().and_then(|run| found.of_runs.remove(run)).unwrap_or_default();
-        // Each fault once, in the words of the one who looked closer.
+        // Each fault once, in the more precise words.
         if report.problems.is_empty() {
             report.problems = told;
         }
@@ -182,13 +182,13 @@ fn runs(data: &Path, noted: &[Noted]) -> Result<(Vec<VerifyReport>, Vec<String>)
     })
 }
 
-/// Says of each run which bytes of its artifacts were kept here and are missing; of what no run has used, the store
-/// says it.
+/// Adds to each run which blobs of its artifacts are missing; the store reports missing blobs that no
+/// run has used.
 async fn missing_blobs(store: &dyn Store, reports: &mut Vec<VerifyReport>) {
     let missing = match recount_engine::missing_blobs(store).await {
         Ok(missing) => missing,
         Err(error) => {
-            let sentence = format!("whether blobs are missing cannot be told: {error}");
+            let sentence = format!("missing blobs could not be checked: {error}");
             return add(reports, None, sentence);
         }
     };
@@ -213,7 +213,7 @@ fn add(reports: &mut Vec<VerifyReport>, run_id: Option<String>, problem: String)
     }
 }
 
-/// What lists would say that the log does not.
+/// Catalogue rows that the log does not support.
 async fn catalogue(store: &dyn Store) -> Vec<String> {
     let mut astray = match recount_engine::check_catalogue(store).await {
         Ok(astray) => astray,
@@ -222,15 +222,14 @@ async fn catalogue(store: &dyn Store) -> Vec<String> {
     let more = astray.len().saturating_sub(limits::VERIFY_SENTENCES_MAX);
     if more > 0 {
         astray.truncate(limits::VERIFY_SENTENCES_MAX);
-        astray
-            .push(format!("and {more} more rows; a catalogue that is wholly gone is made again by `serve`"));
+        astray.push(format!("and {more} more rows; a missing catalogue is rebuilt by `serve`"));
     }
     astray
 }
 
 async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyReport {
     let tail = store.tail(stream).await;
-    let begun = match &tail {
+    let started = match &tail {
         Ok(Some(tail)) if tail.erased => {
             return VerifyReport::erased(stream, tail.next_sequence, &tail.head.to_string(), noted);
         }
@@ -239,7 +238,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
         }
         _ => None,
     };
-    let mut checker = begun.unwrap_or_else(|| Checker::new(stream)).against(noted);
+    let mut checker = started.unwrap_or_else(|| Checker::new(stream)).against(noted);
     let bound = ReadBound { count: limits::VERIFY_PAGE_EVENTS, bytes: limits::VERIFY_PAGE_BYTES };
     let unreadable = loop {
         let from = checker.count();
@@ -258,7 +257,7 @@ async fn one(store: &dyn Store, stream: &StreamKey, noted: &[Noted]) -> VerifyRe
     };
     if let Some(fault) = unreadable {
         let from = checker.count();
-        // Where it ends and what it adds up to would only say the same again.
+        // A check of its end and head would only report the same again.
         let mut report = checker.finish(None);
         report.problems.extend(damages(store, stream, from, fault).await);
         return report;
@@ -340,7 +339,7 @@ fn lost_numbers(problem: &str) -> Option<String> {
 
 fn refused(fault: &Fault) -> StartError {
     let advice = match fault.kind {
-        FaultKind::Io => "; this needs a folder that can be written, for its lock: look at a copy of it",
+        FaultKind::Io => "; the lock needs a writable folder: use a copy of it",
         _ => "",
     };
     StartError::failed(format!("{}{advice}", words(&fault.message)))
@@ -349,6 +348,6 @@ fn refused(fault: &Fault) -> StartError {
 /// A sentence of the store without its advice to do what is being done.
 fn words(message: &str) -> String {
     message
-        .replace("; look at the store with `recount verify --data`", "")
+        .replace("; check the store with `recount verify --data`", "")
         .replace(", look with `recount verify --data`", "")
 }

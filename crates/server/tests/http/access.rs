@@ -30,7 +30,7 @@ pub(crate) async fn make_token(house: &House, by: Option<&str>, body: &str) -> S
     text(&made.data()["secret"])
 }
 
-/// A run of whoever has the token, told in full.
+/// A complete run, made with the token.
 pub(crate) async fn new_tenant_run(house: &House, token: &str) -> String {
     let made = ask_as(house, Some(token), "POST", "/v1/runs", Some(r#"{"kind":"external"}"#)).await;
     assert_eq!(made.status, 201, "{}", made.text());
@@ -321,7 +321,7 @@ async fn a_page_that_is_allowed_is_told_so_before_it_shows_a_token() {
 }
 
 #[tokio::test]
-async fn a_name_that_somebody_else_points_here_gets_nowhere() {
+async fn a_foreign_name_that_resolves_here_is_refused() {
     let open_data = tempfile::tempdir().unwrap();
     let open = at_home_with(open_data.path(), Access::default()).await;
     let rebound = [("host", "evil.example:8765")];

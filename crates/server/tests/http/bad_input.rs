@@ -81,7 +81,7 @@ async fn queries_are_not_guessed_at() {
         ("GET", format!("/v1/runs/{run}/events?after_sequnce=9"), "did you mean after_sequence?"),
         ("GET", "/hecate/v1/events?after_sequence=9".to_owned(), "it takes after_position, limit"),
         ("GET", "/v1/events/stream?position=9".to_owned(), "it takes after_position, limit"),
-        ("GET", "/v1/runs?limit=1&limit=2".to_owned(), "comes twice"),
+        ("GET", "/v1/runs?limit=1&limit=2".to_owned(), "is repeated"),
         ("GET", format!("/v1/runs/{run}?limit=1"), "it takes none"),
         ("POST", "/v1/runs?kind=external".to_owned(), "it takes none"),
         ("PUT", format!("/v1/runs/{run}/pin?x"), "it takes none"),

@@ -67,7 +67,7 @@ async fn what_was_refused_is_not_remembered_and_answers_are() {
 }
 
 #[tokio::test]
-async fn the_same_key_of_somebody_else_is_another_key() {
+async fn the_same_key_of_another_client_is_another_key() {
     let data = tempfile::tempdir().unwrap();
     let house = at_home_with(data.path(), Access::default()).await;
     let mut made = std::collections::BTreeSet::new();
@@ -142,7 +142,7 @@ async fn who_has_a_thing_as_it_is_is_told_so() {
     assert_eq!(changed.status, 200);
     assert_ne!(changed.header("etag"), Some(tag.as_str()));
     assert!(house.get("/v1/runs").await.header("etag").is_none(), "lists have none");
-    assert!(house.get("/v1/runs/x").await.header("etag").is_none(), "nor has what is not there");
+    assert!(house.get("/v1/runs/x").await.header("etag").is_none(), "nor has a missing thing");
 }
 
 #[tokio::test]

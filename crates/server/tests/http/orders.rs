@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 use crate::access::{ask_as, make_token};
 use crate::house::{House, check_problem, text};
 
-/// Ends every run at once, but those that are to wait: these until somebody ends them.
+/// Ends every run at once, but those that are to wait: these until a client ends them.
 struct Worker;
 
 const WAITS: &str = "wait";
 
-/// A command that somebody is asked about.
+/// A command that needs an approval.
 const ASKS: &str = "ask";
 
 /// Asks for leave to run the command, in a way that can be remembered.
@@ -167,12 +167,12 @@ fn conversation(asked: &str) -> Vec<Draft> {
     payloads.into_iter().map(Draft::from).collect()
 }
 
-/// Has somebody do our own runs.
+/// Attaches a performer for own runs.
 pub(crate) async fn employ(house: &House) {
     house.running.engine.work().employ(Arc::new(Worker), 8).await.expect("nobody was employed before");
 }
 
-/// A server with somebody who does our own runs.
+/// A server with a performer for own runs.
 pub(crate) async fn house() -> House {
     let house = House::memory().await;
     employ(&house).await;
@@ -211,7 +211,7 @@ fn agent() -> Profile {
     }
 }
 
-/// What stands in a run's `run.queued`.
+/// The content of a run's `run.queued`.
 async fn queued(house: &House, run: &Value) -> Value {
     let events = house.envelopes(&format!("/v1/runs/{}/events", text(run))).await;
     serde_json::from_str::<Value>(&events[0]).unwrap()["data"].clone()

@@ -111,6 +111,47 @@ async fn a_question_is_asked_and_answered() {
 }
 
 #[tokio::test]
+async fn a_question_is_given_more_time_within_limits() {
+    let house = House::memory().await;
+    let run = asks(&house, "1").await;
+    let path = "/v1/clarifications/q-1/extend";
+    let before = house.get("/v1/clarifications/q-1").await.data();
+    let extended = house.post(path, r#"{"seconds":90}"#).await;
+    assert_eq!(extended.status, 200, "{}", extended.text());
+    let extended = extended.data();
+    let ms = |thing: &Value| recount_event::time::parse_ms(&text(&thing["expires_at"])).unwrap();
+    assert_eq!(ms(&extended), ms(&before) + 90_000);
+    assert_eq!((&extended["status"], &extended["id"]), (&json!("pending"), &json!("q-1")));
+    assert_eq!(house.get("/v1/clarifications/q-1").await.data(), extended);
+    let event = last_event(&house, &run).await;
+    assert_eq!(event["type"], "clarification.extended");
+    assert_eq!(
+        event["data"],
+        json!({"clarification_id": "q-1", "expires_at": extended["expires_at"], "seconds": 90, "by": "operator"})
+    );
+
+    let refused = |body: &'static str, code: Code| {
+        let house = &house;
+        async move { check_problem(&house.post(path, body).await, code, body) }
+    };
+    for body in ["", "{}", r#"{"seconds":-1}"#, r#"{"seconds":1.5}"#, r#"{"seconds":1,"by":"eve"}"#] {
+        refused(body, Code::BodyMalformed).await;
+    }
+    refused(r#"{"seconds":0}"#, Code::ExtensionRefused).await;
+    let problem = refused(r#"{"seconds":86400}"#, Code::LimitReached).await;
+    assert!(text(&problem["detail"]).contains("send at most 86310"), "{problem}");
+    let endless = house.post("/v1/handoffs/h-1/extend", r#"{"seconds":9}"#).await;
+    check_problem(&endless, Code::ExtensionRefused, "a handoff without a deadline");
+    check_problem(
+        &house.post("/v1/approvals/none/extend", r#"{"seconds":9}"#).await,
+        Code::ApprovalNotFound,
+        "no approval",
+    );
+    house.post("/v1/clarifications/q-1/answer", r#"{"response":"a"}"#).await;
+    refused(r#"{"seconds":9}"#, Code::ClarificationNotPending).await;
+}
+
+#[tokio::test]
 async fn an_answer_must_be_json_that_everybody_reads_alike() {
     let house = House::memory().await;
     let run = asks(&house, "1").await;

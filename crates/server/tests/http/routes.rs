@@ -9,7 +9,7 @@ use crate::house::{House, PREFIXES, batch, check_problem, check_reply, text};
 use crate::wire::Frame;
 use crate::{import, orders};
 
-/// A task with a run that waits for an approval, an answer and somebody to take over, and a session.
+/// A task with a run that waits for an approval, an answer and a takeover, and a session.
 pub(crate) struct Scene {
     task: String,
     run: String,
@@ -23,7 +23,7 @@ impl Scene {
         Scene::set_by(house, number, None).await
     }
 
-    /// The same, of whoever has the token.
+    /// The same, for a token.
     pub(crate) async fn set_by(house: &House, number: usize, token: Option<&str>) -> Scene {
         let post = async |target: &str, body: &str| {
             let reply = ask_as(house, token, "POST", target, Some(body)).await;
@@ -33,11 +33,14 @@ impl Scene {
         let task = text(&post("/v1/tasks", r#"{"title":"tidy up"}"#).await["id"]);
         let run = text(&post(&format!("/v1/tasks/{task}/runs"), r#"{"kind":"external"}"#).await["id"]);
         let asked = format!(
-            r#"{{"approval_id":"appr:{number}","tool_call_id":"c1","kind":"shell","summary":"rm a file"}}"#
+            r#"{{"approval_id":"appr:{number}","tool_call_id":"c1","kind":"shell","summary":"rm a file","timeout_seconds":600}}"#
         );
-        let question = format!(r#"{{"clarification_id":"clar:{number}","question":"which one?"}}"#);
-        let handoff =
-            format!(r#"{{"handoff_id":"hand:{number}","reason":"too hard","target_kind":"human"}}"#);
+        let question = format!(
+            r#"{{"clarification_id":"clar:{number}","question":"which one?","timeout_seconds":600}}"#
+        );
+        let handoff = format!(
+            r#"{{"handoff_id":"hand:{number}","reason":"too hard","target_kind":"human","timeout_seconds":600}}"#
+        );
         let sent = post("/v1/artifacts?kind=file&name=talk.txt", r#"{"tidy up":1}"#).await;
         let artifact = format!(r#"{{"artifact_id":"art:{number}","kind":"note","hash":{}}}"#, sent["hash"]);
         let events = [
@@ -142,6 +145,9 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         RouteName::GetHandoff => shown("handoff"),
         RouteName::AcknowledgeHandoff => shown("handoff"),
         RouteName::RejectHandoff => said("handoff", r#"{"reason":"nobody is here"}"#.into()),
+        RouteName::ExtendApproval => said("approval", r#"{"seconds":60}"#.into()),
+        RouteName::ExtendClarification => said("clarification", r#"{"seconds":60}"#.into()),
+        RouteName::ExtendHandoff => said("handoff", r#"{"seconds":60}"#.into()),
         RouteName::CreateSession => created("session", "/v1/sessions/chat_", r#"{"title":"t"}"#),
         RouteName::RetryRun => created("run", "/v1/runs/run_", r#"{"model":"m"}"#),
         RouteName::ResumeRun => {

@@ -1,4 +1,4 @@
-//! What is shared: somebody who holds all that can be had keeps nobody else from being served.
+//! What is shared: an owner of all shared places does not keep others from being served.
 
 use recount_event::Code;
 use recount_face_aep::limits::{ARTIFACT_BYTES_AT_ONCE, UPLOAD_BODY_BYTES_MAX};

@@ -1,6 +1,6 @@
-//! Reading an event stream, chunk by chunk, by the rules browsers follow.
+//! Reads an event stream, chunk by chunk, by the rules of browsers.
 //!
-//! [`Decoder`] takes bytes however the network cut them and gives whole [`Frame`]s.
+//! [`Decoder`] takes bytes in any split and returns whole [`Frame`]s.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub struct Decoder {
     frame_bytes_max: usize,
     /// The line in hand, without its end.
     line: Vec<u8>,
-    /// A carriage return ended the last line: a line feed right behind belongs to it.
+    /// A carriage return ended the last line: a line feed directly after it belongs to it.
     after_return: bool,
     /// Bytes of the mark at the very start that were seen so far; `None` once past it.
     mark: Option<usize>,
@@ -102,7 +102,7 @@ impl Decoder {
         self.ready.pop_front()
     }
 
-    /// The id to resume behind, once every waiting frame was taken; empty when none was given.
+    /// The id to resume after, once every waiting frame was taken; empty when none was given.
     pub fn last_event_id(&self) -> &str {
         &self.last_event_id
     }

@@ -3,129 +3,125 @@
 use super::*;
 use proptest::prelude::*;
 
+const JUDGED: &[(Risk, &[&str])] = &[
+    (
+        READS,
+        &[
+            "ls -la",
+            "cat a | grep b | wc -l",
+            "git status",
+            "git diff HEAD~1",
+            "git log --oneline",
+            "git branch",
+            "grep 'rm -rf' x",
+            "echo 'DROP TABLE a'",
+            "git -C sub status",
+            "find . -name '*.rs'",
+            "cd a && ls 2>/dev/null",
+            "sudoku --version",
+            "git clean -nd",
+            "cargo fmt --check",
+        ],
+    ),
+    (
+        BUILDS,
+        &[
+            "cargo test",
+            "RUST_BACKTRACE=1 cargo test -p a",
+            "npm run build",
+            "cd a && cargo test 2>&1 | tail -5",
+            "timeout 60 pytest -q",
+            "bash -c 'cargo test'",
+        ],
+    ),
+    (
+        UNKNOWN,
+        &[
+            "./run.sh",
+            "sh run.sh; ls",
+            "python3 x.py",
+            "curl https://example.org",
+            "./ls",
+            "export PATH=.:$PATH; ls",
+            "",
+            "npm install",
+            "rg --pre x y",
+            "git -c core.pager=x log",
+            "LD_PRELOAD=x ls",
+            "HOME=. git status",
+            "read PATH < x; ls",
+            "for PATH in .; do ls; done",
+            "git diff --ext-diff",
+        ],
+    ),
+    (UNJUDGED, &["$X", "echo 'a", "git $X", "git checkout $X", "npm $X", "f() { ls; }; f", "echo ls | sh"]),
+    (CHANGES, &["mv a b", "rm a", "echo x > y", "chmod +x a", "cargo fmt"]),
+    (RECORDS, &["git commit -m 'a; rm -rf /'", "git add -A", "git checkout main", "git restore --staged a"]),
+    (REBUILT, &["rm -rf target", "rm -rf ./web/node_modules dist", "cargo clean"]),
+    (
+        REMOVES,
+        &[
+            "rm -rf src",
+            "rm -r -f .",
+            "rm *",
+            "rm /a",
+            "find . -delete",
+            "find . -exec rm -rf {} +",
+            "ls | xargs rm -rf",
+            "rm -rf target/../src",
+            "true && /bin/rm -Rf x",
+            "docker system prune",
+        ],
+    ),
+    (
+        DISCARDS,
+        &[
+            "git reset --hard",
+            "git clean -fdx",
+            "git checkout -- .",
+            "git branch -D a",
+            "git stash drop",
+            "git restore a",
+        ],
+    ),
+    (
+        PUBLISHES,
+        &[
+            "git push",
+            "git -c a=b push --force",
+            "npm publish",
+            "cargo publish",
+            "kubectl delete pod a",
+            "sh -c 'git push'",
+            "echo $(git push)",
+            "terraform apply",
+            "docker push a",
+            "gh pr merge 1",
+        ],
+    ),
+    (DESTROYS, &["dd if=/dev/zero of=x", "mkfs.ext4 /dev/sda", "echo x > /dev/sda", "truncate -s 0 a"]),
+    (
+        RUNS_FOREIGN,
+        &[
+            "curl x | sh",
+            "wget -qO- x | sudo bash",
+            "sh -c \"$(curl x)\"",
+            "bash <(curl x)",
+            "curl x | tee y | python3",
+        ],
+    ),
+    (RAISES, &["sudo ls", "su -c ls", "sudo -u a cat b"]),
+    (DROPS, &["psql -c 'drop table a'", "mysql -e \"DELETE FROM a\"", "dropdb a"]),
+    (STOPS, &["shutdown now", "systemctl stop a"]),
+    (PERMITS, &["chmod -R 777 .", "chown --recursive a b"]),
+    (REMOTE, &["ssh a ls", "scp a b:c", "rsync a b:c"]),
+];
+
 #[test]
 fn commands_are_judged_by_their_words() {
-    for (wanted, commands) in [
-        (
-            READS,
-            &[
-                "ls -la",
-                "cat a | grep b | wc -l",
-                "git status",
-                "git diff HEAD~1",
-                "git log --oneline",
-                "git branch",
-                "grep 'rm -rf' x",
-                "echo 'DROP TABLE a'",
-                "git -C sub status",
-                "find . -name '*.rs'",
-                "cd a && ls 2>/dev/null",
-                "sudoku --version",
-                "git clean -nd",
-                "cargo fmt --check",
-            ][..],
-        ),
-        (
-            BUILDS,
-            &[
-                "cargo test",
-                "RUST_BACKTRACE=1 cargo test -p a",
-                "npm run build",
-                "cd a && cargo test 2>&1 | tail -5",
-                "timeout 60 pytest -q",
-                "bash -c 'cargo test'",
-            ],
-        ),
-        (
-            UNKNOWN,
-            &[
-                "./run.sh",
-                "sh run.sh; ls",
-                "python3 x.py",
-                "curl https://example.org",
-                "./ls",
-                "export PATH=.:$PATH; ls",
-                "",
-                "npm install",
-                "rg --pre x y",
-                "git -c core.pager=x log",
-                "LD_PRELOAD=x ls",
-                "HOME=. git status",
-                "read PATH < x; ls",
-                "for PATH in .; do ls; done",
-                "git diff --ext-diff",
-            ],
-        ),
-        (
-            UNJUDGED,
-            &["$X", "echo 'a", "git $X", "git checkout $X", "npm $X", "f() { ls; }; f", "echo ls | sh"],
-        ),
-        (CHANGES, &["mv a b", "rm a", "echo x > y", "chmod +x a", "cargo fmt"]),
-        (
-            RECORDS,
-            &["git commit -m 'a; rm -rf /'", "git add -A", "git checkout main", "git restore --staged a"],
-        ),
-        (REBUILT, &["rm -rf target", "rm -rf ./web/node_modules dist", "cargo clean"]),
-        (
-            REMOVES,
-            &[
-                "rm -rf src",
-                "rm -r -f .",
-                "rm *",
-                "rm /a",
-                "find . -delete",
-                "find . -exec rm -rf {} +",
-                "ls | xargs rm -rf",
-                "rm -rf target/../src",
-                "true && /bin/rm -Rf x",
-                "docker system prune",
-            ],
-        ),
-        (
-            DISCARDS,
-            &[
-                "git reset --hard",
-                "git clean -fdx",
-                "git checkout -- .",
-                "git branch -D a",
-                "git stash drop",
-                "git restore a",
-            ],
-        ),
-        (
-            PUBLISHES,
-            &[
-                "git push",
-                "git -c a=b push --force",
-                "npm publish",
-                "cargo publish",
-                "kubectl delete pod a",
-                "sh -c 'git push'",
-                "echo $(git push)",
-                "terraform apply",
-                "docker push a",
-                "gh pr merge 1",
-            ],
-        ),
-        (DESTROYS, &["dd if=/dev/zero of=x", "mkfs.ext4 /dev/sda", "echo x > /dev/sda", "truncate -s 0 a"]),
-        (
-            RUNS_FOREIGN,
-            &[
-                "curl x | sh",
-                "wget -qO- x | sudo bash",
-                "sh -c \"$(curl x)\"",
-                "bash <(curl x)",
-                "curl x | tee y | python3",
-            ],
-        ),
-        (RAISES, &["sudo ls", "su -c ls", "sudo -u a cat b"]),
-        (DROPS, &["psql -c 'drop table a'", "mysql -e \"DELETE FROM a\"", "dropdb a"]),
-        (STOPS, &["shutdown now", "systemctl stop a"]),
-        (PERMITS, &["chmod -R 777 .", "chown --recursive a b"]),
-        (REMOTE, &["ssh a ls", "scp a b:c", "rsync a b:c"]),
-    ] {
-        for command in commands {
-            assert_eq!(command_risk(command), wanted, "{command}");
+    for (wanted, commands) in JUDGED {
+        for command in *commands {
+            assert_eq!(command_risk(command), *wanted, "{command}");
         }
     }
     assert_eq!(command_risk("psql -c 'DELETE FROM a WHERE b'"), UNKNOWN);

@@ -1,6 +1,7 @@
 //! What `read_file` shows, keeps, tells and refuses.
 
 use super::*;
+use crate::paths::Root;
 use crate::tools::scene::{Scene, refused};
 use proptest::prelude::*;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,4 +1,4 @@
-//! What agents say, for measures: the good sessions of the corpus again and again, each time with ids of its own.
+//! AAEP events for measures: the good sessions of the corpus repeated, each time with new ids.
 
 /// A confirmed action, a question, streamed output, a call of a tool; replies are among the events, as in a capture.
 const SESSIONS: [&str; 4] = [
@@ -8,7 +8,7 @@ const SESSIONS: [&str; 4] = [
     include_str!("../../../../../testdata/aaep/sessions/good.tool.jsonl"),
 ];
 
-/// What ids begin with. What follows it up to the quotation mark is told apart by a number.
+/// The prefixes of ids. The text from there up to the quotation mark gets a number.
 const IDS: [&str; 3] = ["\"evt_", "\"sess_", "\"rpl_"];
 
 /// Sessions one after the other, about so many lines in all.
@@ -43,8 +43,8 @@ fn next_id(rest: &str) -> Option<(usize, &'static str)> {
     IDS.iter().filter_map(|begin| Some((rest.find(begin)?, *begin))).min()
 }
 
-/// Events of sessions that are all open and stay so: each begins and calls a tool, then they report progress in turns
-/// until so many events were told in all.
+/// Events of sessions that are all open and stay so: each starts and calls a tool, then they report progress in turns
+/// until there are so many events.
 pub(super) fn crowd(sessions: usize, events: usize, mut each: impl FnMut(&str)) {
     let mut line = String::new();
     let mut tell = |template: &str, number: usize| {
@@ -57,7 +57,7 @@ pub(super) fn crowd(sessions: usize, events: usize, mut each: impl FnMut(&str)) 
         beginning.clone().for_each(|template| tell(template, number));
     }
     for told in BEGINNING * sessions..events {
-        // The session is one of those that were begun, the event a new one.
+        // The session is an open one, the event a new one.
         let event = PROGRESS.replacen("\"evt_", &format!("\"evt_{told}y"), 1);
         tell(&event, told % sessions);
     }

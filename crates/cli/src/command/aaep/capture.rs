@@ -19,39 +19,39 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command::credential::{small_file, token};
-use crate::command::{Common, runtime};
-use crate::exit::Failure;
+use crate::command::invocation::{self, Invocation};
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
 #[derive(Args)]
 pub(super) struct Capture {
-    /// Where the producer is: http://HOST:PORT for /events and /messages, http://HOST:PORT/aaep/v1 for subscriptions,
+    /// URL of the producer: http://HOST:PORT for /events and /messages, http://HOST:PORT/aaep/v1 for subscriptions,
     /// or ws://HOST:PORT/PATH
     #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
     producer: Option<String>,
-    /// Start this program instead, and speak to it through its input and output; no shell is asked
+    /// Start this program and talk to it over its standard input and output, without a shell
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// What a line of that program is
+    /// Framing of the program's lines
     #[arg(long, value_enum, default_value_t = Framing::JsonRpc, requires = "command")]
     framing: Framing,
-    /// Where to write, with the times beside it in FILE.times; - is standard output, without times
+    /// File to write, with arrival times in FILE.times; - is standard output, without times
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Begin with a subscription.request, one that asks for everything and answers nothing
+    /// Send a subscription.request first, for everything and without answering prompts
     #[arg(long)]
     handshake: bool,
-    /// Begin with the subscription.request in this file
+    /// Send the subscription.request in this file first
     #[arg(long, value_name = "FILE")]
     request: Option<PathBuf>,
-    /// Read the token to show the producer from a file
+    /// Read the producer's bearer token from a file
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// End after so many seconds, whether anything came or not
+    /// Stop after N seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// End after so many events
+    /// Stop after N events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_events: Option<u64>,
     /// Keep only events of these types, such as tool.invoked or tool.*
@@ -63,13 +63,13 @@ pub(super) struct Capture {
     /// Keep only events of these sessions
     #[arg(long, value_name = "SESSION", value_delimiter = ',')]
     session: Vec<String>,
-    /// Answer every confirmation so, and ask nobody; nothing is answered otherwise
+    /// Answer every confirmation this way; by default none is answered
     #[arg(long, value_enum, value_name = "DECISION")]
     auto: Option<Auto>,
-    /// End when the connection does, rather than make it again
+    /// Stop when the connection ends instead of reconnecting
     #[arg(long)]
     no_reconnect: bool,
-    /// Say nothing on the way
+    /// Print no progress
     #[arg(short, long)]
     quiet: bool,
 }
@@ -96,30 +96,30 @@ enum Auto {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
     duration.ok_or_else(|| "it must be more than 0, and no more than a clock can count".to_owned())
 }
 
 impl Capture {
-    pub(super) fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
-        let plan = self.plan(common, token_is_typed)?;
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let plan = self.plan(&invocation)?;
         let mut sink = Sink::open(&self.output)?;
         if self.auto.is_some() {
             let word = if self.auto == Some(Auto::Accept) { "accepted" } else { "rejected" };
-            note(&format!("warning: every confirmation is {word}, and nobody is asked"));
+            note(&format!("warning: every confirmation is {word} without asking"));
         }
-        let ended = runtime()?.block_on(record(&plan, &mut sink, self.quiet));
+        let ended = invocation::block_on(async { Ok(record(&plan, &mut sink, self.quiet).await) })?;
         let summary = match ended {
             Ok(summary) => summary,
             Err(why) => return Err(sink.failure(why)),
         };
         sink.finish()?;
-        self.tell(common.json, &summary)?;
+        self.tell(invocation.json, &summary)?;
         if summary.events == 0 { Err(Failure::No) } else { Ok(()) }
     }
 
-    fn plan(&self, common: &Common, token_is_typed: bool) -> Result<Plan, Failure> {
+    fn plan(&self, invocation: &Invocation) -> Result<Plan, Failure> {
         let target = match (&self.producer, &self.command) {
             (Some(address), _) => address.parse().map_err(link_failure)?,
             (None, Some(command)) => {
@@ -130,11 +130,11 @@ impl Capture {
                 Target::Command { argv: words(command).map_err(link_failure)?, framing }
             }
             (None, None) => {
-                return Err(Failure::Usage("say where the producer is: a URL, or --command".to_owned()));
+                return Err(Failure::Usage("give the producer's URL, or --command".to_owned()));
             }
         };
         let token = match &self.producer {
-            Some(address) => token(common, address, self.token_file.as_deref(), token_is_typed)?,
+            Some(address) => token(invocation, address, self.token_file.as_deref())?,
             None => None,
         };
         let auto = self.auto.map(|auto| match auto {
@@ -307,7 +307,7 @@ fn link_failure(why: LinkError) -> Failure {
         LinkError::Unusable(_) => Failure::Usage(words),
         LinkError::Unreachable { .. } => Failure::Unreachable(format!("{words}; does a producer run there?")),
         LinkError::Refused { status: 401, .. } => {
-            Failure::Refused(format!("{words}; the producer wants a token: say --token-file FILE"))
+            Failure::Refused(format!("{words}; the producer requires a token: use --token-file FILE"))
         }
         LinkError::Refused { status: 404, .. } => Failure::Refused(format!(
             "{words}; is the path right? Some producers have /aaep/v1, and some have not"

@@ -3,10 +3,16 @@
 mod producer;
 mod subscriber;
 
-use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
-use crate::command::Common;
-use crate::exit::Failure;
+use clap::{Args, Subcommand};
+use recount_aaep_kit::conformance::Report;
+
+use super::Format;
+use crate::command::Invocation;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::clean;
 
 #[derive(Args)]
 pub(super) struct Conformance {
@@ -16,20 +22,48 @@ pub(super) struct Conformance {
 
 #[derive(Subcommand)]
 enum Side {
-    /// Try a producer: drive it, listen to it, answer it rightly and wrongly
+    /// Test a producer: drive it, listen, and send right and wrong answers
     Producer(Box<producer::Producer>),
-    /// Try a subscriber: serve a producer for it, and look at what it does
+    /// Test a subscriber: serve a producer for it and check what it does
     Subscriber(subscriber::Subscriber),
 }
 
 impl Conformance {
-    /// `token_is_typed`: the token was said for this very call, not in the environment for the usual server.
-    pub(super) fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         match self.side {
-            // What still listens at the end is left behind.
-            Side::Producer(producer) => crate::command::staying(producer.run(common, token_is_typed)),
-            // A line that somebody types may still be waited for at the end.
-            Side::Subscriber(subscriber) => crate::command::staying(subscriber.run(common.json)),
+            Side::Producer(producer) => producer.run(invocation),
+            Side::Subscriber(subscriber) => subscriber.run(invocation),
         }
+    }
+}
+
+/// How a report is given.
+#[derive(Args)]
+struct ReportOptions {
+    /// Also write the report as JSON to a file
+    #[arg(long, value_name = "FILE")]
+    report_json: Option<PathBuf>,
+    /// Format of the report
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+impl ReportOptions {
+    /// Prints a report. A requirement that is not met makes the verb fail.
+    fn show(&self, report: &Report, json: bool) -> Result<(), Failure> {
+        if let Some(file) = &self.report_json {
+            std::fs::write(file, report.to_json() + "\n").map_err(|why| {
+                Failure::Own(format!("cannot write the report to {}: {why}", file.display()))
+            })?;
+        }
+        let mut out = Output::new();
+        match Format::of(self.format, json) {
+            Format::Text => {
+                let lines: Vec<String> = report.lines().iter().map(|line| clean::line(line)).collect();
+                out.lines(&lines)?;
+            }
+            Format::Json => out.json(&report.to_json())?,
+        }
+        if report.passed() { Ok(()) } else { Err(Failure::No) }
     }
 }

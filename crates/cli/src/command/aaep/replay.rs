@@ -13,57 +13,57 @@ use recount_aaep_kit::replay::{Options, Outcome, Pace, Replay, Script, Tell, Tol
 use recount_aaep_kit::trace::Live;
 use serde_json::json;
 
-use crate::command::runtime;
-use crate::exit::Failure;
+use crate::command::invocation::{self, Invocation};
+use crate::failure::Failure;
 use crate::output::{Output, note};
 
 #[derive(Args)]
 pub(super) struct Again {
-    /// The recording: one event a line, as `capture` writes it; - is standard input
+    /// Recording: one event per line, as capture writes it; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where to listen; 0 takes a free port
+    /// Port to listen on; 0 picks a free port
     #[arg(long, default_value_t = 9000)]
     port: u16,
-    /// The address to listen at
+    /// Address to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
-    /// So many times faster than recorded; 0.5 is half as fast
+    /// Speed factor; 0.5 is half as fast as recorded
     #[arg(long, value_name = "TIMES", default_value = "1", value_parser = speed)]
     speed: f64,
-    /// Without any pauses
+    /// Send all events without pauses
     #[arg(long, conflicts_with = "speed")]
     no_delay: bool,
-    /// Begin again when all was said, with new ids and tokens and times of now
+    /// Repeat the recording, with new ids and tokens and current times
     #[arg(long = "loop")]
     repeat: bool,
-    /// With new ids and tokens and times of now, although it is said once
+    /// Use new ids and tokens and current times also the first time
     #[arg(long)]
     fresh: bool,
-    /// Begin although nobody listens
+    /// Start without waiting for a subscriber
     #[arg(long)]
     no_wait: bool,
-    /// Keep listening and keep streams open when all was said
+    /// Keep the server and its streams open after the last event
     #[arg(long, conflicts_with = "repeat")]
     stay: bool,
-    /// Wait at each prompt for its answer, as long as the prompt says
+    /// Wait at each prompt for an answer, up to the prompt's timeout
     #[arg(long)]
     wait_for_replies: bool,
-    /// Write what subscribers reply to this file, one message a line
+    /// Write replies of subscribers to this file, one message per line
     #[arg(long, value_name = "FILE")]
     replies: Option<PathBuf>,
-    /// Tell what each line says while it is said, and which rules it breaks
+    /// Print what each event says and which rules it breaks
     #[arg(long)]
     visualize: bool,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
-    let speed: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    let speed: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
     if speed.is_finite() && speed > 0.0 { Ok(speed) } else { Err("it must be more than 0".to_owned()) }
 }
 
 impl Again {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let name = self.file.display().to_string();
         let unusable = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {why}"));
         let (file, times): (Box<dyn Read>, _) = if self.file == Path::new("-") {
@@ -86,8 +86,8 @@ impl Again {
         #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
         let seed = World::real().entropy.draw() as u64;
         let live = self.visualize.then(|| Mutex::new(Live::new(rule::Profile::Strict, seed)));
-        let telling = Arc::new(Telling { json, replies, live });
-        runtime()?.block_on(self.say(&name, script, Arc::clone(&telling)))?;
+        let telling = Arc::new(Telling { json: invocation.json, replies, live });
+        invocation::block_on(self.say(&name, script, Arc::clone(&telling)))?;
         telling.finish()
     }
 
@@ -107,11 +107,11 @@ impl Again {
         let tell: Tell = Arc::new(move |told| telling.tell(&told));
         let replay = Replay::start(&World::real(), script, options, tell).await.map_err(|why| {
             let place = format!("{}:{}", self.bind, self.port);
-            Failure::Own(format!("nothing can listen at {place}: {why}; --port 0 takes a free port"))
+            Failure::Own(format!("cannot listen on {place}: {why}; --port 0 picks a free port"))
         })?;
         if !self.bind.is_loopback() {
             note(&format!(
-                "warning: everybody who reaches {} hears this recording; nobody is asked who they are",
+                "warning: every client that can reach {} receives this recording; there is no authentication",
                 self.bind
             ));
         }

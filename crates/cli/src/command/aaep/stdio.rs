@@ -7,9 +7,10 @@ use clap::Args;
 use recount_aaep_kit::World;
 use recount_aaep_kit::link::Target;
 
+use crate::command::Invocation;
 use crate::command::credential::token;
-use crate::command::{Common, runtime};
-use crate::exit::Failure;
+use crate::command::invocation::block_on_threads;
+use crate::failure::Failure;
 
 #[derive(Args)]
 pub(super) struct Stdio {
@@ -19,25 +20,21 @@ pub(super) struct Stdio {
 }
 
 impl Stdio {
-    pub(super) fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
-        let address = format!("{}/aaep/v1", common.url.trim_end_matches('/'));
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        // A read of standard input cannot be cancelled, so the runtime does not wait for it.
+        block_on_threads(self.serve(invocation))
+    }
+
+    async fn serve(self, invocation: Invocation) -> Result<(), Failure> {
+        let address = format!("{}/aaep/v1", invocation.url.trim_end_matches('/'));
         let target: Target = address
             .parse()
             .map_err(|why: recount_aaep_kit::link::LinkError| Failure::Usage(why.to_string()))?;
-        let token = token(common, &common.url, self.token_file.as_deref(), token_is_typed)?;
+        let url = invocation.url.clone();
+        let token = token(&invocation, &url, self.token_file.as_deref())?;
         let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
         let world = World::real();
-        let runtime = runtime()?;
-        let served = runtime.block_on(recount_aaep_kit::stdio::serve(
-            &world,
-            &target,
-            token.as_deref(),
-            input,
-            output,
-        ));
-        // A read of standard input cannot be given up.
-        runtime.shutdown_background();
-        match served {
+        match recount_aaep_kit::stdio::serve(&world, &target, token.as_deref(), input, output).await {
             // The program that started this one has ended.
             Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             served => served.map_err(|why| Failure::Own(format!("standard output failed: {why}"))),

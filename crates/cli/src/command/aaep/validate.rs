@@ -9,33 +9,34 @@ use recount_aaep_kit::World;
 use recount_aaep_kit::validate::{Json, Report, Text, Total, Validation, Verdict};
 
 use super::{Format, Profile};
-use crate::exit::Failure;
+use crate::command::Invocation;
+use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
 #[derive(Args)]
 pub(super) struct Validate {
-    /// Files of JSON lines, of one JSON, or of an array; - is standard input, and so is none
+    /// Files of JSON lines, one JSON value or an array; - or no file is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What counts as an error
+    /// Which breaches are errors
     #[arg(long, value_enum, default_value_t = Profile::Strict)]
     profile: Profile,
-    /// Look at each event alone, and follow no sessions
+    /// Check each event alone, without session rules
     #[arg(long)]
     events: bool,
-    /// How findings are told
+    /// Format of the findings
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// End with status 1 for warnings too
+    /// Exit with status 1 on warnings, too
     #[arg(long)]
     deny_warnings: bool,
 }
 
 impl Validate {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let mut out = Output::new();
-        match Format::of(self.format, json) {
+        match Format::of(self.format, invocation.json) {
             Format::Text => self.told(Text::new(|line: &str| out.line(&clean::line(line)))),
             Format::Json => {
                 let total = self.all(Json::new(|part: &str| out.json_part(part)))?;

@@ -9,46 +9,47 @@ use recount_aaep_kit::trace::{self, Options, TraceError};
 
 use super::Profile;
 use super::validate::open;
+use crate::command::Invocation;
 use crate::command::partial::Partial;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::output::Output;
 
 #[derive(Args)]
 pub(super) struct Visualize {
-    /// A recorded session, as JSON lines, one JSON, or an array; - is standard input
+    /// Recorded session as JSON lines, one JSON value or an array; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// In which form
+    /// Output format
     #[arg(long, value_enum)]
-    format: Option<Format>,
-    /// Where to write; it is there only when all went well. - is standard output
+    format: Option<TraceFormat>,
+    /// File to write, only on success; - is standard output
     #[arg(short, long, value_name = "OUT", default_value = "-")]
     output: PathBuf,
-    /// Which breaches of rules are pointed at, and how grave they are
+    /// Which breaches are errors
     #[arg(long, value_enum, default_value_t = Profile::Strict)]
     profile: Profile,
-    /// Only the session with this id
+    /// Show only the session with this id
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// An account to be read, or listened to, from the top to the bottom
+enum TraceFormat {
+    /// Plain text, for a terminal or a screen reader
     Text,
-    /// A page with drawings; it needs nothing beside itself
+    /// One self-contained page with drawings
     Html,
     /// One JSON object
     Json,
 }
 
 impl Visualize {
-    pub(super) fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let format = match self.format {
-            Some(Format::Text) => trace::Format::Text,
-            Some(Format::Html) => trace::Format::Html,
-            None if json => trace::Format::Json,
-            Some(Format::Json) => trace::Format::Json,
+            Some(TraceFormat::Text) => trace::Format::Text,
+            Some(TraceFormat::Html) => trace::Format::Html,
+            None if invocation.json => trace::Format::Json,
+            Some(TraceFormat::Json) => trace::Format::Json,
             None => trace::Format::Text,
         };
         let name = match self.file.to_str() {

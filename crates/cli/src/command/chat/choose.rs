@@ -52,8 +52,8 @@ pub(super) fn option<'a>(agent: &'a AgentInfo, said: &str) -> Result<(&'a AgentO
     let Some(option) = agent.options.iter().find(|option| option.name == name) else {
         let known: Vec<&str> = agent.options.iter().map(|option| option.name.as_str()).collect();
         return Err(match known[..] {
-            [] => format!("--option {name}: the agent {} lets nothing be chosen", agent.name),
-            _ => format!("--option {name}: the agent {} lets choose {}", agent.name, known.join(", ")),
+            [] => format!("--option {name}: the agent {} has no options", agent.name),
+            _ => format!("--option {name}: the agent {} has the options {}", agent.name, known.join(", ")),
         });
     };
     match value {
@@ -63,7 +63,7 @@ pub(super) fn option<'a>(agent: &'a AgentInfo, said: &str) -> Result<(&'a AgentO
             None => Ok((option, Given::Value(value.to_owned()))),
         },
         None if option.is_secret() => Ok((option, Given::Asked)),
-        None => Err(format!("--option {name}: say its value, as --option {name}=VALUE")),
+        None => Err(format!("--option {name}: give its value, as in --option {name}=VALUE")),
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(given("tone=@@me"), Ok(("tone".into(), Given::Value("@me".into()))));
         assert_eq!(given("key"), Ok(("key".into(), Given::Asked)));
         assert!(given("tone").unwrap_err().contains("--option tone=VALUE"));
-        assert!(given("mood=x").unwrap_err().contains("lets choose tone, key, size"));
+        assert!(given("mood=x").unwrap_err().contains("has the options tone, key, size"));
         let (size, _) = option(&agent, "size=x").unwrap();
         assert_eq!(check(size, "large"), Ok(()));
         assert!(check(size, "huge").unwrap_err().contains("none of small, large"));

@@ -11,23 +11,23 @@ use recount_client::aap::wire::{AgentInfo, SessionWorkspace};
 use recount_client::{Client, Listing, is_on_this_machine};
 
 use crate::command::{apply, run};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::render::clean;
 
 /// The same words as those of `recount run`.
 #[derive(Args)]
 pub(super) struct FolderOptions {
-    /// The folder that is worked on; without it the current one, unless the agent has one of its own
+    /// Folder to work on; default: the agent's own, or the current folder
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     workspace: Option<PathBuf>,
-    /// clone, the default: a copy of the folder is worked on, the same one in every turn, and recount apply brings the
-    /// changes back; in_place: the folder itself
+    /// clone (default): work in a copy of the folder, the same in every turn, whose changes recount apply applies;
+    /// in_place: work in the folder itself
     #[arg(long, value_name = "MODE", value_parser = ["clone", "in_place"], conflicts_with = "session")]
     workspace_mode: Option<String>,
-    /// Copy what git is told to ignore, too
+    /// Also copy files that git ignores
     #[arg(long, conflicts_with = "session")]
     copy_ignored: bool,
-    /// Name no folder: the agent works in its own one, or in an empty one
+    /// Send no folder: the agent works in its own folder or in an empty one
     #[arg(long, conflicts_with_all = ["workspace", "workspace_mode", "copy_ignored", "session"])]
     no_workspace: bool,
 }

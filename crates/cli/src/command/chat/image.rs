@@ -6,23 +6,23 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use recount_client::aap::wire::Block;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 
 pub(super) fn block(path: &Path) -> Result<Block, Failure> {
-    let wrong = |why: String| Failure::Usage(format!("{} cannot be sent: {why}", path.display()));
+    let wrong = |why: String| Failure::Usage(format!("cannot send {}: {why}", path.display()));
     let size = std::fs::metadata(path).map_err(|why| wrong(why.to_string()))?.len();
     if size > limits::IMAGE_BYTES_MAX {
         let most = limits::IMAGE_BYTES_MAX;
-        return Err(wrong(format!("it has {size} bytes, and at most {most} are taken (IMAGE_BYTES_MAX)")));
+        return Err(wrong(format!("it has {size} bytes; the limit is {most} (IMAGE_BYTES_MAX)")));
     }
     let bytes = std::fs::read(path).map_err(|why| wrong(why.to_string()))?;
-    let mime = mime(&bytes).ok_or_else(|| wrong("it is no PNG, JPEG, GIF or WebP picture".to_owned()))?;
+    let mime = mime(&bytes).ok_or_else(|| wrong("it is not a PNG, JPEG, GIF or WebP image".to_owned()))?;
     Ok(Block::Image { url: format!("data:{mime};base64,{}", STANDARD.encode(&bytes)) })
 }
 
 pub(super) fn not_taken(agent: &str) -> String {
-    format!("the agent {agent} takes no pictures as data; nothing was sent")
+    format!("the agent {agent} accepts no images as data; nothing was sent")
 }
 
 /// What a picture is, by how it begins; names lie.
@@ -48,7 +48,7 @@ mod tests {
         let expected = Block::Image { url: "data:image/png;base64,iVBORw0KGgo=".into() };
         assert_eq!(block(&path).unwrap(), expected);
         std::fs::write(&path, "words").unwrap();
-        assert!(block(&path).unwrap_err().to_string().contains("no PNG"));
+        assert!(block(&path).unwrap_err().to_string().contains("not a PNG"));
         assert!(block(&folder.path().join("gone")).unwrap_err().to_string().contains("gone"));
         let large = std::fs::File::create(&path).unwrap();
         large.set_len(limits::IMAGE_BYTES_MAX + 1).unwrap();

@@ -11,7 +11,7 @@ use super::choose::{self, Given};
 use super::typed::{Input, Typed, ask};
 use super::{Chat, image, named};
 use crate::command::credential::small_file;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::output::note;
 use crate::render::clean;
 
@@ -87,11 +87,11 @@ fn of_session(meta: &Meta, session: &SessionInfo, wanted: Option<&str>) -> Resul
     let name = &session.agent.name;
     if let Some(wanted) = wanted.filter(|wanted| wanted != name) {
         let id = &session.session_id;
-        return Err(Failure::Usage(format!("the session {id} is with the agent {name}, not {wanted}")));
+        return Err(Failure::Usage(format!("session {id} belongs to the agent {name}, not {wanted}")));
     }
     let found = meta.agents.iter().find(|agent| agent.name == *name);
     Ok(found.cloned().unwrap_or_else(|| {
-        note(&format!("the server does not name the agent {name} any more"));
+        note(&format!("the server no longer has the agent {name}"));
         AgentInfo { name: name.clone(), ..AgentInfo::default() }
     }))
 }
@@ -103,7 +103,7 @@ async fn chosen(meta: &Meta, wanted: Option<&str>, typed: &mut Typed) -> Result<
     if !typed.is_terminal() {
         let names = choose::names(&meta.agents);
         return Err(Failure::Usage(format!(
-            "the server has several agents; say --agent with one of {names}"
+            "the server has several agents; use --agent with one of {names}"
         )));
     }
     note("The server has these agents:");
@@ -161,7 +161,7 @@ async fn options(
             }
             Given::Asked => {
                 let why =
-                    format!("--option {name}: there is no terminal to ask at; say --option {name}=@FILE");
+                    format!("--option {name}: there is no terminal to ask on; use --option {name}=@FILE");
                 return Err(Failure::Usage(why));
             }
         };

@@ -18,7 +18,7 @@ pub(super) enum Said {
     Unclear(String),
 }
 
-pub(super) const HELP: &str = "/image FILE sends a picture along with the next message, /tools tells what the agent may use, \
+pub(super) const HELP: &str = "/image FILE attaches an image to the next message, /tools lists what the agent may use, \
 /session where this is kept, /history what was said, /cancel ends a turn, /quit leaves; // begins a message with a slash";
 
 impl Said {
@@ -33,7 +33,7 @@ impl Said {
         }
         let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         match (word, rest.trim()) {
-            ("image", "") => Said::Unclear("/image FILE: say which file".to_owned()),
+            ("image", "") => Said::Unclear("/image: name a file".to_owned()),
             ("image", path) => Said::Image(PathBuf::from(path)),
             ("tools", "") => Said::Tools,
             ("session", "") => Said::Session,
@@ -41,7 +41,7 @@ impl Said {
             ("cancel", "") => Said::Cancel,
             ("quit" | "exit", "") => Said::Quit,
             ("help", "") => Said::Help,
-            _ => Said::Unclear(format!("/{word} means nothing here, and was not sent: {HELP}")),
+            _ => Said::Unclear(format!("unknown command /{word}, not sent: {HELP}")),
         }
     }
 }

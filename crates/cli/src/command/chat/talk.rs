@@ -18,12 +18,11 @@ use super::image;
 use super::said::{HELP, Said};
 use super::typed::{Input, Typed, ask};
 use crate::command::run::View;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, aside, note};
 use crate::render::chat::{self as words, Telling};
-use crate::render::live::Paint;
-use crate::render::pulse::{Pulse, Style};
+use crate::render::pulse::Pulse;
 
 pub(super) struct Talk {
     client: AapClient,
@@ -67,13 +66,6 @@ impl Talk {
         view: View,
     ) -> Self {
         let out = Output::new();
-        let View { json, plain } = view;
-        let colours = !json && !plain && out.may_be_coloured();
-        let style = match (json, plain) {
-            (true, _) => Style::None,
-            (false, false) if out.may_be_redrawn() => Style::Line,
-            (false, _) => Style::Notes,
-        };
         Talk {
             client,
             agent,
@@ -81,10 +73,10 @@ impl Talk {
             asks: typed.is_terminal(),
             typed,
             consent,
-            json,
+            json: view.json,
+            telling: Telling::new(view.paint(&out)).plain(view.plain),
+            pulse: view.pulse(&out),
             out,
-            telling: Telling::new(Paint(colours)).plain(plain),
-            pulse: Pulse::new(style),
             back: None,
             overrides: None,
             images: Vec::new(),
@@ -208,7 +200,7 @@ impl Talk {
     fn leave(&self) -> Result<(), Failure> {
         let id = quoted(&self.session.session_id);
         let base = self.back.as_deref().map_or(String::new(), |base| format!(" {}", quoted(base)));
-        note("the session stays; to go on with it:");
+        note("the session is kept; to continue it:");
         note(&format!("    recount chat --session={id}{base}"));
         Ok(())
     }
@@ -221,7 +213,7 @@ impl Talk {
             Said::Image(path) => match image::block(&path) {
                 Ok(block) => {
                     self.images.push(block);
-                    note("the picture goes along with the next message");
+                    note("the image will be sent with the next message");
                 }
                 Err(why) => note(&why.to_string()),
             },
@@ -232,7 +224,7 @@ impl Talk {
             }
             Said::History => match self.history().await {
                 Ok(Some(past)) => words::history(&past, usize::MAX).iter().for_each(|line| note(line)),
-                Ok(None) => note("the agent tells no history"),
+                Ok(None) => note("the agent has no history"),
                 Err(why) => note(&told(&why)),
             },
             Said::Cancel => note("there is no turn to cancel"),
@@ -303,7 +295,7 @@ impl Talk {
                 self.reload_open().await;
             }
             if self.open.is_empty() {
-                note("the agent waits for a call that it does not name");
+                note("the agent waits for a call without naming it");
                 return Ok(Exchange::Done(stop));
             }
             let nobody_is_asked = !self.asks || self.open.iter().all(|call| self.is_ruled(call));
@@ -311,7 +303,7 @@ impl Talk {
             if ruled > limits::RULED_TURNS_MAX {
                 let most = limits::RULED_TURNS_MAX;
                 return Err(Failure::Refused(format!(
-                    "the agent went on asking after {most} turns that were answered by rule (RULED_TURNS_MAX)"
+                    "the agent kept asking after {most} turns answered by rule (RULED_TURNS_MAX)"
                 )));
             }
             match self.answers().await? {
@@ -348,7 +340,7 @@ impl Talk {
     fn failed(&self, why: AapError) -> Failure {
         if self.is_gone(&why) {
             let id = &self.session.session_id;
-            return Failure::Refused(format!("the session {id} is not there any more: {why}"));
+            return Failure::Refused(format!("session {id} no longer exists: {why}"));
         }
         why.into()
     }
@@ -371,7 +363,7 @@ fn quoted(word: &str) -> String {
 fn told(why: &AapError) -> String {
     match why {
         AapError::Refused { retry_after_seconds: Some(seconds), .. } => {
-            format!("{why}; it may do in {seconds} seconds")
+            format!("{why}; retry in {seconds} seconds")
         }
         why => why.to_string(),
     }

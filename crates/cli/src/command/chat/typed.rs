@@ -9,7 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 use tokio::signal::unix::Signal;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::output::aside;
 use crate::render::clean;
@@ -66,7 +66,7 @@ impl Typed {
             biased;
             _ = self.interrupts.recv() => return Ok(Input::Interrupt),
             read = limited.read_until(b'\n', &mut self.gathered) => {
-                read.map_err(|why| Failure::Own(format!("standard input cannot be read: {why}")))?;
+                read.map_err(|why| Failure::Own(format!("cannot read standard input: {why}")))?;
             }
         }
         if self.gathered.len() > MESSAGE_BYTES_MAX {

@@ -1,19 +1,16 @@
 //! The loop of a narration: events and keys to the narrator, its effects to voice, producer and terminal. See [`Stage`].
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::aaep::Message;
 use recount_aaep_kit::link::LinkError;
 use recount_aaep_kit::listener::{ListenerEnd, ListenerEnds, ListenerReport};
-use recount_aaep_kit::narrate::{Narrator, NarratorEffect, SessionEnd, SpeechPriority};
-use recount_client::{Client, request};
+use recount_aaep_kit::narrate::{Narrator, NarratorEffect, Outgoing, SessionEnd, SpeechPriority};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::keyboard::Keyboard;
 use super::voice::Voice;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::aside;
-use crate::render::clean;
 
 pub(super) struct Stage {
     world: World,
@@ -21,7 +18,6 @@ pub(super) struct Stage {
     voice: Voice,
     ends: ListenerEnds,
     keyboard: Keyboard,
-    client: Client,
     /// Whether the narration is over when the session has ended.
     ends_with_session: bool,
     end: Option<SessionEnd>,
@@ -36,7 +32,6 @@ impl Stage {
         narrator: Narrator,
         voice: Voice,
         ends: ListenerEnds,
-        client: Client,
         ends_with_session: bool,
     ) -> Result<Stage, Failure> {
         let no_signals = |why| Failure::Own(format!("signals cannot be received: {why}"));
@@ -46,7 +41,6 @@ impl Stage {
             voice,
             ends,
             keyboard: Keyboard::open(),
-            client,
             ends_with_session,
             end: None,
             quits: false,
@@ -120,7 +114,7 @@ impl Stage {
                 }
                 Vec::new()
             }
-            ListenerReport::NotSent { message, why } => self.narrator.not_sent(&message, &why),
+            ListenerReport::NotSent { outgoing, why } => self.narrator.not_sent(&outgoing, &why),
         }
     }
 
@@ -131,8 +125,7 @@ impl Stage {
                 NarratorEffect::Silence => self.voice.silence().await?,
                 NarratorEffect::Cut => self.voice.cut().await?,
                 NarratorEffect::Echo(text) => aside(&text),
-                NarratorEffect::Send(message) => self.send(*message).await?,
-                NarratorEffect::CancelSession(session) => self.cancel(session.as_str()).await?,
+                NarratorEffect::Send(message) => self.send(message).await?,
                 NarratorEffect::Ended { end, .. } if self.ends_with_session => self.end = Some(end),
                 NarratorEffect::Ended { .. } => {}
                 NarratorEffect::Quit => self.quits = true,
@@ -141,24 +134,12 @@ impl Stage {
         Ok(())
     }
 
-    async fn send(&mut self, message: Message) -> Result<(), Failure> {
+    async fn send(&mut self, message: Outgoing) -> Result<(), Failure> {
         if let Err(refused) = self.ends.messages.try_send(message) {
             let effects = self.narrator.not_sent(&refused.into_inner(), "too much waits to be sent");
             return self.speak_all(effects).await;
         }
         Ok(())
-    }
-
-    /// A session of this server is a run, with the same end of its id. The protocol has no message for it.
-    async fn cancel(&mut self, session: &str) -> Result<(), Failure> {
-        let run = format!("run_{}", session.trim_start_matches("sess_"));
-        let why = request::Cancel { reason: Some("cancelled by a listener".to_owned()) };
-        let text = match self.client.cancel_run(&run, &why).await {
-            Ok(_) => "Cancelling.".to_owned(),
-            Err(why) => format!("Not cancelled: {}.", clean::line(&why.to_string())),
-        };
-        let effects = self.narrator.announce(SpeechPriority::Message, &text);
-        self.speak_all(effects).await
     }
 
     async fn speak_all(&mut self, effects: Vec<NarratorEffect>) -> Result<(), Failure> {

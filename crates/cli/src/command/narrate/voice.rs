@@ -8,7 +8,7 @@ use recount_client::moment;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;

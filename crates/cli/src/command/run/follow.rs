@@ -15,14 +15,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 use super::answers::Reply;
-use super::reach::Reached;
-use super::stdin::Typed;
+use super::stdin::AnswerInput;
 use crate::command::answer;
-use crate::command::tail::damage_words;
-use crate::exit::Failure;
+use crate::command::reach::Reached;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
+use crate::render::damage::damage_words;
 use crate::render::live::{Ending, Kind, Live, Paint, Prompt};
 use crate::render::pulse::{Beat, Pulse, Style};
 
@@ -40,6 +40,20 @@ pub(crate) struct View {
     pub(crate) plain: bool,
 }
 
+impl View {
+    pub(crate) fn paint(self, out: &Output) -> Paint {
+        Paint(!self.json && !self.plain && out.may_be_coloured())
+    }
+
+    pub(crate) fn pulse(self, out: &Output) -> Pulse {
+        Pulse::new(match (self.json, self.plain) {
+            (true, _) => Style::None,
+            (false, false) if out.may_be_redrawn() => Style::Line,
+            (false, _) => Style::Notes,
+        })
+    }
+}
+
 /// What is under way beside the reading of events.
 type Sending = Pin<Box<dyn Future<Output = Result<(), ClientError>>>>;
 
@@ -52,7 +66,7 @@ pub(crate) struct Following {
     goes_on_unread: bool,
     live: Live,
     out: Output,
-    typed: Typed,
+    typed: AnswerInput,
     /// What is asked and not settled; the first is the one that is asked here.
     prompts: VecDeque<Prompt>,
     unattended: Option<Unattended>,
@@ -89,29 +103,22 @@ impl Following {
         unattended: Option<Unattended>,
     ) -> Self {
         let out = Output::new();
-        let View { json, plain } = view;
-        let colours = !json && !plain && out.may_be_coloured();
-        let style = match (json, plain) {
-            (true, _) => Style::None,
-            (false, false) if out.may_be_redrawn() => Style::Line,
-            (false, _) => Style::Notes,
-        };
         Following {
             client: reached.client.clone(),
             run: run.to_owned(),
             address: reached.address.clone(),
-            json,
+            json: view.json,
             goes_on_unread: reached.is_inside(),
-            live: Live::new(Paint(colours)).plain(plain),
+            live: Live::new(view.paint(&out)).plain(view.plain),
+            pulse: view.pulse(&out),
             out,
-            typed: Typed::open(even_from_a_pipe),
+            typed: AnswerInput::open(even_from_a_pipe),
             prompts: VecDeque::new(),
             unattended,
             sending: None,
             cancelling: None,
             was_interrupted: false,
             is_away: false,
-            pulse: Pulse::new(style),
             release_due: None,
         }
     }
@@ -167,7 +174,7 @@ impl Following {
             Some(Ending::Failed) => Err(Failure::No),
             Some(Ending::Signal(number)) => Err(Failure::Signal(number)),
             Some(Ending::Cancelled) if self.was_interrupted => {
-                self.note("cancelled; to go on from where it stopped:");
+                self.note("cancelled; to continue from where it stopped:");
                 let command = self.go_on();
                 self.note(&command);
                 Err(Failure::Interrupted)
@@ -205,13 +212,11 @@ impl Following {
     async fn told(&mut self, told: Told) -> Result<(), Failure> {
         match told {
             Told::Event { envelope, .. } => self.event(&envelope).await?,
-            Told::Gap { first, last } => {
-                self.note(&format!("events {first} to {last} were pruned and are not here"))
-            }
+            Told::Gap { first, last } => self.note(&format!("events {first} to {last} were pruned")),
             Told::Damaged(damaged) => self.note(&damage_words(&damaged)),
             Told::CaughtUp { .. } => {
                 if std::mem::take(&mut self.is_away) {
-                    self.note("connected again");
+                    self.note("reconnected");
                 }
             }
             Told::Disconnected { reason, .. } => {
@@ -377,9 +382,7 @@ impl Following {
     fn interrupted(&mut self) -> Result<(), Failure> {
         if std::mem::replace(&mut self.was_interrupted, true) {
             if self.goes_on_unread {
-                self.note(
-                    "left at once; what the run had under way is killed with this program; to go on with it:",
-                );
+                self.note("left at once; the work of the run was killed with this program; to continue it:");
                 self.note("    recount run --unfinished resume");
             } else {
                 self.note("left at once; the run may go on; to follow it:");
@@ -387,7 +390,7 @@ impl Following {
             }
             return Err(Failure::Interrupted);
         }
-        self.note("cancelling the run; Ctrl-C once more leaves at once");
+        self.note("cancelling the run; press Ctrl-C again to leave at once");
         let (client, run) = (self.client.clone(), self.run.clone());
         self.cancelling = Some(Box::pin(async move {
             let reason = Some("interrupted from the keyboard".to_owned());
@@ -406,7 +409,7 @@ impl Following {
     fn cancelled(&mut self, done: Result<(), ClientError>) {
         match done {
             Err(why) if why.code() != Some("run_ended") => {
-                self.note(&format!("the run could not be cancelled: {why}; Ctrl-C once more leaves at once"));
+                self.note(&format!("cannot cancel the run: {why}; press Ctrl-C again to leave at once"));
             }
             _ => {}
         }

@@ -7,7 +7,7 @@ use recount_client::request::{AgentName, CreateRun, CreateTask, FileOrder};
 use serde_json::value::RawValue;
 
 use super::Run;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::render::title;
 
 impl Run {
@@ -22,9 +22,7 @@ impl Run {
             "git" => order.args = Some(some(&self.words, "what follows git, such as -- log -1")?.to_vec()),
             "file" => order.file = Some(file(&self.words)?),
             _ if words.trim().is_empty() => {
-                return Err(Failure::Usage(
-                    "nothing was asked for; say what is to be done, in words".to_owned(),
-                ));
+                return Err(Failure::Usage("no task given; describe it in words".to_owned()));
             }
             _ => {
                 order.title = order.title.or_else(|| title::of_request(&words));
@@ -82,7 +80,7 @@ pub(super) fn in_task(order: CreateRun) -> CreateTask {
 
 fn some<'a>(words: &'a [String], wanted: &str) -> Result<&'a [String], Failure> {
     if words.is_empty() {
-        return Err(Failure::Usage(format!("nothing was asked for; say {wanted}")));
+        return Err(Failure::Usage(format!("no task given; give {wanted}")));
     }
     Ok(words)
 }
@@ -106,7 +104,7 @@ fn quoted(word: &str) -> String {
 
 fn file(words: &[String]) -> Result<FileOrder, Failure> {
     let wrong = |why: String| {
-        Failure::Usage(format!("{why}; say a tool and its input, such as read_file '{{\"path\":\"a\"}}'"))
+        Failure::Usage(format!("{why}; use a tool and its input, such as read_file '{{\"path\":\"a\"}}'"))
     };
     let [tool, input] = words else {
         return Err(wrong(format!("--kind file takes two words, and there are {}", words.len())));
@@ -130,13 +128,13 @@ pub(in crate::command) fn folder(path: &Path) -> Result<String, Failure> {
 /// What is chosen of an option of an agent.
 pub(super) fn choice(text: &str) -> Result<(String, String), String> {
     let choice = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let wrong = || format!("{text:?} chooses nothing; say NAME=VALUE, such as language=Dutch");
+    let wrong = || format!("{text:?} is not NAME=VALUE, such as language=Dutch");
     choice.map(|(name, value)| (name.to_owned(), value.to_owned())).ok_or_else(wrong)
 }
 
 /// An amount of dollars in millionths.
 pub(super) fn micros(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no amount; say one in US dollars, such as 0.50");
+    let wrong = || format!("{text:?} is not an amount; use US dollars, such as 0.50");
     let (whole, fraction) = text.trim().trim_start_matches('$').split_once('.').unwrap_or((text.trim(), ""));
     let whole = whole.trim_start_matches('$');
     let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());

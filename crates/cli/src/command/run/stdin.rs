@@ -1,4 +1,4 @@
-//! Lines that somebody types. See [`Typed`].
+//! Lines that somebody types. See [`AnswerInput`].
 //!
 //! At a terminal lines are read all the time, so that what was typed before a question stood there is never taken
 //! for its answer. From a pipe a line is read only when something is asked.
@@ -9,32 +9,32 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Stdin};
 
 use crate::limits::TYPED_BYTES_MAX;
 
-pub(super) enum Typed {
+pub(super) enum AnswerInput {
     Terminal(BufReader<Stdin>, Vec<u8>),
     Pipe(BufReader<Stdin>, Vec<u8>),
     /// There is nobody who could answer here.
     Nobody,
 }
 
-impl Typed {
+impl AnswerInput {
     pub(super) fn open(even_from_a_pipe: bool) -> Self {
         match std::io::stdin().is_terminal() {
-            true => Typed::Terminal(BufReader::new(tokio::io::stdin()), Vec::new()),
-            false if even_from_a_pipe => Typed::Pipe(BufReader::new(tokio::io::stdin()), Vec::new()),
-            false => Typed::Nobody,
+            true => AnswerInput::Terminal(BufReader::new(tokio::io::stdin()), Vec::new()),
+            false if even_from_a_pipe => AnswerInput::Pipe(BufReader::new(tokio::io::stdin()), Vec::new()),
+            false => AnswerInput::Nobody,
         }
     }
 
     pub(super) fn is_somebody(&self) -> bool {
-        !matches!(self, Typed::Nobody)
+        !matches!(self, AnswerInput::Nobody)
     }
 
     /// Whether a line is to be waited for now.
     pub(super) fn listens(&self, something_is_asked: bool) -> bool {
         match self {
-            Typed::Terminal(..) => true,
-            Typed::Pipe(..) => something_is_asked,
-            Typed::Nobody => false,
+            AnswerInput::Terminal(..) => true,
+            AnswerInput::Pipe(..) => something_is_asked,
+            AnswerInput::Nobody => false,
         }
     }
 
@@ -42,8 +42,10 @@ impl Typed {
     /// this is broken off.
     pub(super) async fn line(&mut self) -> Option<String> {
         let (reader, gathered) = match self {
-            Typed::Terminal(reader, gathered) | Typed::Pipe(reader, gathered) => (reader, gathered),
-            Typed::Nobody => return std::future::pending().await,
+            AnswerInput::Terminal(reader, gathered) | AnswerInput::Pipe(reader, gathered) => {
+                (reader, gathered)
+            }
+            AnswerInput::Nobody => return std::future::pending().await,
         };
         let room = TYPED_BYTES_MAX.saturating_sub(gathered.len()) as u64;
         let read = reader.take(room).read_until(b'\n', gathered).await;
@@ -52,7 +54,7 @@ impl Typed {
                 Some(String::from_utf8_lossy(&std::mem::take(gathered)).into_owned())
             }
             _ => {
-                *self = Typed::Nobody;
+                *self = AnswerInput::Nobody;
                 None
             }
         }

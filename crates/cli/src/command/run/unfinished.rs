@@ -6,9 +6,9 @@
 use std::io::IsTerminal as _;
 
 use super::follow::{Following, View};
-use super::reach::Reached;
-use super::stdin::Typed;
-use crate::exit::Failure;
+use super::stdin::AnswerInput;
+use crate::command::reach::Reached;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 use crate::render::clean;
@@ -96,7 +96,7 @@ impl Unfinished {
         if !std::io::stdin().is_terminal() && !self.even_from_a_pipe {
             return Err(self.refused());
         }
-        let mut typed = Typed::open(self.even_from_a_pipe);
+        let mut typed = AnswerInput::open(self.even_from_a_pipe);
         for _ in 0..limits::CHOICE_ATTEMPTS_MAX {
             note(
                 "Type r to resume (this calls the model again), a to cancel, q to quit and leave the run as it is.",

@@ -14,7 +14,7 @@ pub(crate) fn told(messages: &[HistoryMessage], shown_max: usize) -> Vec<String>
     let mut lines = Vec::new();
     if left > 0 {
         let what = if left == 1 { "message is" } else { "messages are" };
-        lines.push(format!("({left} earlier {what} not shown; /history tells all)"));
+        lines.push(format!("({left} earlier {what} not shown; /history shows all)"));
     }
     for (place, message) in messages.iter().enumerate().skip(left) {
         match message {

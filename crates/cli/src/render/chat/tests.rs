@@ -136,7 +136,7 @@ fn what_the_server_sends_cannot_steer_the_terminal() {
 fn who_is_asked_for_leave_sees_the_whole_input() {
     let input = json!({"command": format!("echo {}; rm -r old", "x".repeat(400))});
     let lines = permission(&open("1", "shell", input), Some("Runs a command.\nAnd more.")).join("\n");
-    assert!(lines.starts_with("The agent asks for leave to use shell:\n    {\n"), "{lines}");
+    assert!(lines.starts_with("The agent asks for permission to use shell:\n    {\n"), "{lines}");
     assert!(lines.contains("rm -r old") && lines.ends_with("what it does: Runs a command."), "{lines}");
     let huge = permission(&open("1", "shell", json!("y".repeat(100_000))), None).join("\n");
     assert!(huge.contains("more bytes of the input are not shown here)"), "what is not shown is said");
@@ -152,10 +152,10 @@ fn endings_say_what_the_server_says() {
     assert!(words(StopReason::MaxTokens).unwrap().contains("max_tokens"));
     assert!(words(StopReason::Refusal).unwrap().contains("refusal"));
     assert_eq!(words(StopReason::Other("nap".into())).unwrap(), "stopped: nap");
-    assert!(words(StopReason::Error).unwrap().contains("does not say why"));
+    assert!(words(StopReason::Error).unwrap().contains("gives no reason"));
     let failure = TurnFailure { code: "model_cut".into(), message: "cut off".into(), retryable: true };
     let failed = Stop { error: Some(failure), ..stop(StopReason::Error) };
-    let expected = "✗ the turn failed: model_cut: cut off; it is worth trying again";
+    let expected = "✗ the turn failed: model_cut: cut off; retry may succeed";
     assert_eq!(stopped(&failed).unwrap(), expected);
     let asking = Stop { awaiting: Some(json!({"kind": "clarification"})), ..stop(StopReason::EndTurn) };
     assert_eq!(stopped(&asking).unwrap(), "the agent waits for an answer");
@@ -184,7 +184,7 @@ fn a_history_is_told_from_its_end_with_who_said_what() {
         HistoryMessage::Assistant { content: Content::Text("It is red.".into()) },
     ];
     let expected = [
-        "(1 earlier message is not shown; /history tells all)",
+        "(1 earlier message is not shown; /history shows all)",
         "you: look",
         "    at it",
         "    [picture, image/png, 11 bytes as text]",

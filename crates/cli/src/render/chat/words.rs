@@ -47,7 +47,7 @@ pub(super) fn result(name: &str, content: &Content) -> Vec<String> {
 
 /// What leave is asked for: the call with its whole input, because that is what is allowed.
 pub(crate) fn permission(call: &OpenCall, description: Option<&str>) -> Vec<String> {
-    let mut lines = vec![format!("The agent asks for leave to use {}:", clean::line(&call.name))];
+    let mut lines = vec![format!("The agent asks for permission to use {}:", clean::line(&call.name))];
     let input = serde_json::to_string_pretty(&call.input).unwrap_or_default();
     let told: String = input.chars().take(ASKED_CHARS_MAX).collect();
     lines.extend(clean::lines(&told).map(|line| format!("    {line}")));
@@ -83,16 +83,16 @@ pub(crate) fn stopped(stop: &Stop) -> Option<String> {
     let words = match &stop.reason {
         StopReason::EndTurn if stop.awaiting.is_some() => waits(stop.awaiting.as_ref()),
         StopReason::EndTurn | StopReason::ToolUse => return None,
-        StopReason::MaxTokens => "stopped: the answer was as long as it may be (max_tokens)".to_owned(),
-        StopReason::Refusal => "stopped: the model would not go on (refusal)".to_owned(),
+        StopReason::MaxTokens => "stopped: the answer reached its maximum length (max_tokens)".to_owned(),
+        StopReason::Refusal => "stopped: the model refused to continue (refusal)".to_owned(),
         StopReason::Error => match &stop.error {
             Some(error) => {
                 let code = Some(error.code.as_str()).filter(|code| !code.is_empty());
                 let code = code.map_or(String::new(), |code| format!("{code}: "));
-                let again = if error.retryable { "; it is worth trying again" } else { "" };
+                let again = if error.retryable { "; retry may succeed" } else { "" };
                 format!("✗ the turn failed: {code}{}{again}", error.message)
             }
-            None => "✗ the turn failed; the server does not say why".to_owned(),
+            None => "✗ the turn failed; the server gives no reason".to_owned(),
         },
         StopReason::Other(reason) => format!("stopped: {reason}"),
     };
@@ -103,7 +103,7 @@ pub(crate) fn stopped(stop: &Stop) -> Option<String> {
 fn waits(awaiting: Option<&Value>) -> String {
     let field = |name: &str| awaiting.and_then(|awaiting| awaiting.get(name));
     if field("kind").and_then(Value::as_str) == Some("handoff") {
-        return "the agent hands over: somebody else has to take it from here".to_owned();
+        return "the agent hands over: a person must take over".to_owned();
     }
     let choices = field("choices").and_then(Value::as_array).into_iter().flatten();
     let choices: Vec<String> = choices

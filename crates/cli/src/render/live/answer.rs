@@ -12,7 +12,7 @@ pub(super) fn lines(output: &str) -> Vec<String> {
         .collect();
     let total = output.lines().count();
     if total > LINES_MAX {
-        told.push(format!("    ({} more lines; recount show --all tells them)", total - LINES_MAX));
+        told.push(format!("    ({} more lines; recount show --all shows them)", total - LINES_MAX));
     }
     told
 }

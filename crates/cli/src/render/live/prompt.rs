@@ -94,13 +94,13 @@ impl Prompt {
     pub(crate) fn how(&self) -> &'static str {
         match &self.kind {
             Kind::Approval { always: None } => {
-                "Type y to allow it, n to refuse it (words behind n are told the agent), d for details:"
+                "Type y to allow, n to refuse (text after n is sent to the agent), d for details:"
             }
             Kind::Approval { always: Some(AllowanceScope::Session) } => {
-                "Type y to allow it, a to allow it always in this session (a run or a workspace: as far as that), n to refuse it (words behind n are told the agent), d for details:"
+                "Type y to allow, a to always allow in this session (a run or a workspace: only there), n to refuse (text after n is sent to the agent), d for details:"
             }
             Kind::Approval { always: Some(_) } => {
-                "Type y to allow it, a to allow it always in this run (a workspace: in all runs of this folder), n to refuse it (words behind n are told the agent), d for details:"
+                "Type y to allow, a to always allow in this run (a workspace: in all runs of this folder), n to refuse (text after n is sent to the agent), d for details:"
             }
             Kind::Question { choices } if choices.is_empty() => "Type the answer (d for details):",
             Kind::Question { .. } => "Type the number of a choice, or an answer (d for details):",
@@ -141,7 +141,7 @@ pub(crate) fn approval_lines(asked: &Approval) -> Vec<String> {
 
 fn approval(data: &Data, is_in_session: bool) -> Option<Prompt> {
     let id = data.text("approval_id")?.to_owned();
-    let mut lines = vec![format!("Permission is asked for ({}):", clean::line(&id))];
+    let mut lines = vec![format!("Permission requested ({}):", clean::line(&id))];
     lines.extend(indented(data.text("action").or_else(|| data.text("summary"))?));
     if let Some(summary) = data.text("summary").filter(|_| data.text("action").is_some()) {
         lines.extend(named("call", summary));
@@ -150,7 +150,7 @@ fn approval(data: &Data, is_in_session: bool) -> Option<Prompt> {
     let risk = data.text("risk_level").unwrap_or("unknown");
     let undone = match (data.is_true("irreversible"), data.text("reversibility")) {
         (true, _) | (_, Some("irreversible")) => ", cannot be undone",
-        (_, Some("partially_reversible")) => ", cannot be undone in every part",
+        (_, Some("partially_reversible")) => ", cannot be undone completely",
         (_, Some("reversible")) => ", can be undone",
         _ => "",
     };
@@ -191,7 +191,7 @@ fn preview(data: &Data) -> Vec<String> {
         let missing = size.saturating_sub(text.len() as u64);
         let place = match data.text("preview_artifact_id") {
             Some(id) => format!("read all of it with: recount artifact get {}", clean::line(id)),
-            None => "the rest was not kept: refuse it unless you know it".to_owned(),
+            None => "the rest was not stored: refuse it unless you know it".to_owned(),
         };
         lines.push(format!("    ({missing} bytes are not shown here; {place})"));
     }
@@ -209,7 +209,7 @@ fn question(data: &Data) -> Option<Prompt> {
     }
     let default = match data.value("default_response") {
         Some(response) => format!("the answer is {}", label(response)),
-        None => "the agent is told that there is none".to_owned(),
+        None => "the agent receives no answer".to_owned(),
     };
     lines.extend(named("without an answer", &unanswered(data, &default)));
     let mut details = Vec::new();
@@ -221,7 +221,7 @@ fn question(data: &Data) -> Option<Prompt> {
 
 fn handoff(data: &Data) -> Option<Prompt> {
     let id = data.text("handoff_id")?.to_owned();
-    let mut lines = vec![format!("Somebody is asked to take over ({}):", clean::line(&id))];
+    let mut lines = vec![format!("A person is asked to take over ({}):", clean::line(&id))];
     lines.extend(indented(data.text("reason")?));
     let summary = data.text("summary_normal").or_else(|| data.text("summary_terse"));
     lines.extend(summary.into_iter().flat_map(|text| named("summary", text)));
@@ -305,10 +305,10 @@ mod tests {
     fn always_is_offered_where_it_can_be_remembered() {
         assert!(!asked("ls", "").how().contains("always"));
         let digest = r#","allowance_digest":"blake3:1""#;
-        assert!(asked("ls", digest).how().contains("a to allow it always in this run"));
+        assert!(asked("ls", digest).how().contains("a to always allow in this run"));
         let event = r#"{"run_id":"run_1","session_id":"chat_1","type":"approval.requested","data":{"approval_id":"a","summary":"s","allowance_digest":"blake3:1"}}"#;
         let prompt = Live::new(Paint(false)).event(event).asked.expect("something is asked");
-        assert!(prompt.how().contains("a to allow it always in this session"), "{}", prompt.how());
+        assert!(prompt.how().contains("a to always allow in this session"), "{}", prompt.how());
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
             "default_decision": "reject", "preview": preview.join("\n"), "preview_kind": "command",
         });
         let told = approval_lines(&serde_json::from_value(asked).unwrap()).join("\n");
-        assert!(told.starts_with("Permission is asked for (appr_1):\n"), "{told}");
+        assert!(told.starts_with("Permission requested (appr_1):\n"), "{told}");
         assert!(told.contains("without an answer: at 2026-05-03T10:23:53.206Z, it is refused"), "{told}");
         assert!(preview.iter().all(|line| told.lines().any(|shown| shown.trim() == line)), "{told}");
     }
@@ -334,7 +334,7 @@ mod tests {
             "{told}"
         );
         let without = asked("abc", r#","preview_size_bytes":10"#).told(Paint(false)).join("\n");
-        assert!(without.contains("(7 bytes are not shown here; the rest was not kept"), "{without}");
+        assert!(without.contains("(7 bytes are not shown here; the rest was not stored"), "{without}");
         // What a terminal would obey is shown as what it is.
         let told = asked("ls \u{1b}[2K\r; rm x", "").told(Paint(false)).join("\n");
         assert!(!told.contains(['\u{1b}', '\r']) && told.contains("rm x"), "{told}");

@@ -137,7 +137,7 @@ fn the_ending_is_known_and_what_is_no_event_is_shown() {
     );
     assert_eq!(
         ending,
-        "\n✗ failed: provider_failed: no answer; it is worth trying again (1 min 1 s)\n\
+        "\n✗ failed: provider_failed: no answer; retry may succeed (1 min 1 s)\n\
          cost: 0.000003 USD, 1 tokens in, 2 tokens out, 0.000007 USD left of 0.00001 USD\n"
     );
     assert_eq!(live.ending(), Some(Ending::Failed));

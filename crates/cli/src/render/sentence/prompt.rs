@@ -36,6 +36,12 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             };
             Said::with(format!("{approval} {} by {by}{always}", data.text("decision")?), data.text("comment"))
         }
+        "approval.extended" | "clarification.extended" | "handoff.extended" => {
+            let ids = ["approval_id", "clarification_id", "handoff_id"];
+            let id = ids.into_iter().find_map(|name| data.text(name))?;
+            let (until, by) = (data.text("expires_at")?, data.text("by")?);
+            Said::line(format!("{id} extended until {until} by {by}"))
+        }
         "approval.timed_out" => {
             let decision = data.text("decision").map_or(String::new(), |word| format!(", so {word}"));
             let (approval, after) = (data.text("approval_id")?, data.number("after_seconds")?);

@@ -4,21 +4,33 @@ use super::{Data, Said, counted, duration, facts, money, turns};
 use crate::render::short;
 
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+    match type_name.split('.').next()? {
+        "run" | "child_run" => of_run(type_name, data),
+        "turn" => of_turn(type_name, data),
+        "cost" => of_cost(type_name, data),
+        "gap" => of_gap(type_name, data),
+        "workspace" => of_workspace(type_name, data),
+        "context" => of_context(type_name, data),
+        _ => None,
+    }
+}
+
+fn of_run(type_name: &str, data: &Data) -> Option<Said> {
     Some(match type_name {
         "run.queued" => queued(data)?,
         "run.started" => match data.text("worker_id") {
-            Some(worker) => Said::line(format!("taken on by worker {worker}")),
-            None => Said::line("taken on"),
+            Some(worker) => Said::line(format!("started by worker {worker}")),
+            None => Said::line("started"),
         },
         "run.waiting" => waiting(data)?,
-        "run.continued" => Said::line(format!("goes on, after an answer by {}", data.text("by")?)),
+        "run.continued" => Said::line(format!("continued after an answer by {}", data.text("by")?)),
         "run.throttled" => {
             let place = data.number("place").map(|place| format!("place {place}"));
-            Said::with(format!("kept in the queue{}", facts([place])), data.text("reason"))
+            Said::with(format!("held in the queue{}", facts([place])), data.text("reason"))
         }
         "run.resumed_from_event" => {
             let (run, at) = (data.text("from_run_id")?, data.number("from_sequence")?);
-            Said::line(format!("goes on from event {at} of {run}"))
+            Said::line(format!("continues from event {at} of {run}"))
         }
         "run.branched_from" => {
             let (run, at) = (data.text("from_run_id")?, data.number("from_sequence")?);
@@ -27,7 +39,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
         "run.checkpoint_saved" => Said::line(format!("checkpoint {}", data.text("checkpoint_id")?)),
         "run.finished" => Said::line(format!("{}{}", data.text("final_status")?, totals(data))),
         "run.failed" => {
-            let again = if data.is_true("retriable") { ", worth trying again" } else { "" };
+            let again = if data.is_true("retriable") { ", retry may succeed" } else { "" };
             Said::with(format!("{}{again}{}", data.text("code")?, totals(data)), data.text("message"))
         }
         "run.cancelled" => {
@@ -36,6 +48,12 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
         "child_run.started" => {
             Said::with(format!("started run {}", data.text("child_run_id")?), data.text("summary"))
         }
+        _ => return None,
+    })
+}
+
+fn of_turn(type_name: &str, data: &Data) -> Option<Said> {
+    Some(match type_name {
         "turn.started" => {
             let model = data.text("model").map_or(String::new(), |model| format!(", asks {model}"));
             let provider = data.text("provider").map_or(String::new(), |name| format!(" of {name}"));
@@ -56,14 +74,17 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
             Said::line(format!("turn {turn} stopped with {reason}{facts}{adjusted}"))
         }
         "turn.failed" => {
-            let next = if data.is_true("will_retry") {
-                ", will be tried again; what it said does not count"
-            } else {
-                ""
-            };
+            let next =
+                if data.is_true("will_retry") { ", will be retried; its output is discarded" } else { "" };
             let (turn, code) = (data.number("turn_index")?, data.text("code")?);
             Said::with(format!("turn {turn} failed with {code}{next}"), data.text("message"))
         }
+        _ => return None,
+    })
+}
+
+fn of_cost(type_name: &str, data: &Data) -> Option<Said> {
+    Some(match type_name {
         "cost.tick" => {
             let cost = money(data, "cumulative_cost_micros_usd")?;
             let (into, out) =
@@ -85,6 +106,12 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 }
             }
         }
+        _ => return None,
+    })
+}
+
+fn of_gap(type_name: &str, data: &Data) -> Option<Said> {
+    Some(match type_name {
         "gap.events_damaged" => {
             let first = data.number("first_damaged_sequence")?;
             let last =
@@ -96,12 +123,21 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
         }
         "gap.events_pruned" => {
             let (first, last) = (data.number("first_pruned_sequence")?, data.number("last_pruned_sequence")?);
-            Said::with(format!("events {first} to {last} were taken away"), data.text("reason"))
+            Said::with(format!("events {first} to {last} were pruned"), data.text("reason"))
         }
         "gap.run_disconnected" => {
             let since = data.text("since_at")?;
-            Said::with(format!("nobody drove the run since {since}"), data.text("reason"))
+            Said::with(format!("no worker had the run since {since}"), data.text("reason"))
         }
+        "gap.workspace_removed" => {
+            Said::with(format!("the workspace {} was removed", data.text("path")?), data.text("reason"))
+        }
+        _ => return None,
+    })
+}
+
+fn of_workspace(type_name: &str, data: &Data) -> Option<Said> {
+    Some(match type_name {
         "workspace.provisioned" => {
             let (mode, path) = (data.text("mode")?, data.text("path")?);
             let source = data.text("source").map(|source| format!("from {source}"));
@@ -116,18 +152,21 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
         "workspace.failed" => {
             let (mode, code) = (data.text("mode")?, data.text("code")?);
             let path = data.text("path").map_or(String::new(), |path| format!(" {path}"));
-            Said::with(format!("{mode} workspace{path} could not be made: {code}"), data.text("message"))
+            Said::with(format!("{mode} workspace{path} failed: {code}"), data.text("message"))
         }
-        "gap.workspace_removed" => {
-            Said::with(format!("the workspace {} was taken away", data.text("path")?), data.text("reason"))
-        }
+        _ => return None,
+    })
+}
+
+fn of_context(type_name: &str, data: &Data) -> Option<Said> {
+    Some(match type_name {
         "context.compacted" => {
             let (run, through) = (data.text("through_run_id")?, data.number("through_sequence")?);
             let facts = facts([
                 counted(data, "tokens_before", "tokens before"),
                 counted(data, "tokens_after", "tokens after"),
             ]);
-            let line = format!("summary of all through event {through} of {}{facts}", short(run));
+            let line = format!("summary of everything up to event {through} of {}{facts}", short(run));
             Said::with(line, data.text("summary"))
         }
         "context.trimmed" => {

@@ -1,7 +1,7 @@
 //! What models and people said.
 
 use super::{Data, Said};
-use crate::render::account::call;
+use crate::render::sentence::call;
 
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
     Some(match type_name {

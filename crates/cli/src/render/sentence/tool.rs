@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Data, Said, counted, duration, facts, left_open};
-use crate::render::account::call;
+use crate::render::sentence::call;
 
 pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
     Some(match type_name {

@@ -106,7 +106,7 @@ fn without_a_server_the_chat_is_one_itself() {
     let scene = Scene::playing(SCRIPT);
     let at = At { scene: &scene, server: None };
     let told = at.ask(&["chat", "--no-workspace", "--message", "hello"]);
-    assert!(told.words.contains("no server answers at http://127.0.0.1:8765"), "{told:?}");
+    assert!(told.words.contains("no server at http://127.0.0.1:8765; started one"), "{told:?}");
     check_turns_share_a_copy(&at);
 }
 

@@ -44,7 +44,7 @@ fn leave_at_a_question(scene: &Scene) -> String {
     let session = terminal.wait_for(" with ").trim_end_matches(" with ").to_owned();
     terminal.wait_for("you: ");
     terminal.press("edit it\n");
-    terminal.wait_for("leave to use edit_file");
+    terminal.wait_for("permission to use edit_file");
     terminal.wait_for("n REASON: ");
     terminal.press("/quit\n");
     assert_eq!(terminal.end().1, 0);

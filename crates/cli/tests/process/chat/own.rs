@@ -183,19 +183,19 @@ fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back()
     terminal.wait_for("you: ");
     terminal.press("look around\n");
     terminal.wait_for("▸ call glob");
-    terminal.wait_for("leave to use glob");
+    terminal.wait_for("permission to use glob");
     terminal.wait_for("n REASON: ");
     terminal.interrupt();
-    terminal.wait_for(&format!("to go on with it:\n    recount chat --session={session}"));
+    terminal.wait_for(&format!("to continue it:\n    recount chat --session={session}"));
     assert_eq!(terminal.end().1, 130);
 
     let mut terminal = at_terminal(&scene, &server, &["--session", &session]);
-    let past = terminal.wait_for("leave to use glob");
+    let past = terminal.wait_for("permission to use glob");
     assert!(past.contains("you: look around\nagent: I look.\n▸ call glob"), "{past}");
     assert!(past.contains("2 calls are open:"), "{past}");
     terminal.wait_for("n REASON: ");
     terminal.press("y\n");
-    terminal.wait_for("leave to use read_file");
+    terminal.wait_for("permission to use read_file");
     terminal.wait_for("n REASON: ");
     terminal.press("n not that file\n");
     // What is refused is told first: it needs no time.
@@ -272,9 +272,9 @@ fn outliving(befalls: impl FnOnce(&mut Server)) -> Vec<Value> {
     }
     let address = server.address.clone();
     befalls(&mut server);
-    talking.words("the connection broke");
+    talking.words("connection lost");
     let _server = Server::of(&mut scene.command(&address)).listening();
-    talking.words("connected again");
+    talking.words("reconnected");
     let (rest, status) = talking.end();
     lines.extend(rest);
     let events: Vec<Value> = lines.iter().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -347,7 +347,7 @@ fn a_token_is_shown_to_the_server_it_is_for() {
     let token =
         Answer::of(recount().args(["token", "add", "boss", "--scope", scopes, "--data"]).arg(&data)).good();
     let server = Server::of(scene.command("127.0.0.1:0").arg("--require-token")).listening();
-    server.ask(&["chat", "--message", "say hello"]).bad(1, "the server wants a token");
+    server.ask(&["chat", "--message", "say hello"]).bad(1, "the server requires a token");
     std::fs::write(scene.path("token"), &token).unwrap();
     let file = scene.path("token");
     server.ask(&["chat", "--message", "say hello", "--token-file", file.to_str().unwrap()]).good();

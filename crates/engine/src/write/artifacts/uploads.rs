@@ -43,7 +43,7 @@ impl WriteHandle {
         let stamp = self.ground().stamp();
         let life = u64::try_from(limits::UPLOAD_LIFE.as_millis()).unwrap_or(u64::MAX);
         let row = UploadRow {
-            id: ForeignId::minted(ID_PREFIX, self.ground().mint(stamp)).to_string(),
+            id: ForeignId::minted(ID_PREFIX, self.ground().mint(stamp)),
             kind: upload.kind,
             mime: upload.mime,
             name: upload.name.map(|name| self.redactor().text(&name).into_owned()),

@@ -30,6 +30,7 @@ impl Redaction {
                 self.word(by, &mut words);
                 comment.iter_mut().for_each(|comment| self.word(comment, &mut words));
             }
+            Command::ExtendPrompt { by, .. } => self.word(by, &mut words),
             Command::RejectHandoff { by, reason, .. } => {
                 self.word(by, &mut words);
                 reason.iter_mut().for_each(|reason| self.word(reason, &mut words));

@@ -20,8 +20,8 @@ pub(super) struct Attempt {
 
 impl History {
     /// Adds a block to the answer of the open turn.
-    pub(super) fn says_in_turn(&mut self, event: &Event, block: Block) {
-        self.says(event, block, BlockStatus::Open);
+    pub(super) fn add_block_in_turn(&mut self, event: &Event, block: Block) {
+        self.add_block(event, block, BlockStatus::Open);
         if let Some(line) = self.gathers
             && let Some(Line::Assistant { blocks }) = self.lines.get(line).map(|placed| &placed.line)
         {
@@ -40,7 +40,7 @@ impl History {
         }
     }
 
-    /// Another answer takes the place of this one. A note follows its text and its thoughts, for readers who join all
+    /// Another answer replaces this one. A note follows its text and its thoughts, for readers who join all
     /// text.
     pub(super) fn abandon_attempt(&mut self) {
         let places = self.run.attempt.blocks.clone();

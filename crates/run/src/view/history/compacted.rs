@@ -1,5 +1,5 @@
-//! What the model still sees of a session: the lines after the last compaction, without thoughts, without answers that
-//! do not count, and no half of a call.
+//! The model's context of a session: the lines after the last compaction, without thoughts, without answers that
+//! do not count, and with calls only together with their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use recount_event::{ForeignId, RunId};
 use super::{AnswerBlock, Block, BlockStatus, History, Line, Output, Placed};
 use crate::view::trimmed;
 
-/// Where the model no longer sees what was said before, and what it sees instead.
+/// The point before which the model sees only a summary, and that summary.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cut {
     through_run: String,
@@ -38,9 +38,9 @@ impl History {
         }
     }
 
-    /// What the last compaction left: its summary, and the lines that it does not stand for. A line with a call that
-    /// is not settled stays, and results stay or go with the line that holds their call. A cut in a run that was
-    /// not told cuts nothing. Blocks that the model is not told of are left out, whether anything was cut or not.
+    /// The result of the last compaction: its summary, and the lines that it does not replace. A line with an unsettled
+    /// call stays, and results stay or go with the line that holds their call. A cut in a run that is
+    /// not part of this history cuts nothing. Blocks that are not in the model's context are left out, cut or not.
     pub fn compacted(&self) -> (Option<&str>, Vec<Placed>) {
         let (summary, lines) = self.after_cut();
         let mut untold = BTreeSet::new();
@@ -87,8 +87,8 @@ impl History {
         (Some(&cut.summary), left)
     }
 
-    /// The line as the model is told it, if it is told anything of it. `untold` collects the calls that are left out, so
-    /// that their results are left out too. A call that is not settled stays: the application may have to answer it.
+    /// The line as the model sees it, if it sees any of it. `untold` collects the calls that are left out, so
+    /// that their results are left out too. An unsettled call stays: the application may have to answer it.
     fn as_told(&self, placed: &Placed, untold: &mut BTreeSet<(RunId, ForeignId)>) -> Option<Placed> {
         let line = match &placed.line {
             Line::User { .. } => placed.line.clone(),

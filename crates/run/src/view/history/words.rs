@@ -1,13 +1,12 @@
-//! The words and blocks of lines that no event holds as they stand: a question as text, an answer as text, what came
-//! along as a block.
+//! Texts and blocks of lines that no event has as such: a question as text, an answer as text, attachments as blocks.
 
 use recount_event::family::{clarification, handoff, user};
 use recount_event::{ForeignId, Json, Payload};
 
-/// Follows the text of an abandoned answer, so that a reader who joins all text still sees where the answer begins.
+/// Follows the text of an abandoned answer, so that a reader who joins all text still sees where the next one starts.
 pub const CUT_OFF_NOTE: &str = "\n\n[The answer was cut off here and starts again.]\n\n";
 
-/// A question as text: what is asked, on further lines what it is about, and what there is to choose from.
+/// A question as text: the question, its context, and its choices, on separate lines.
 pub fn question(asked: &clarification::Requested) -> String {
     let mut text = asked.question.clone();
     if let Some(context) = asked.context.as_ref().filter(|context| !context.is_empty()) {
@@ -26,7 +25,7 @@ pub fn parting(asked: &handoff::Requested) -> String {
     asked.reason.clone()
 }
 
-/// An answer or a choice as a person would write it: a text as it is, anything else as the JSON that it is.
+/// An answer or a choice as a person would write it: a text unchanged, anything else as JSON.
 pub(super) fn spoken(said: &Json) -> String {
     if !said.text().starts_with('"') {
         return said.text().to_owned();
@@ -44,7 +43,7 @@ pub(super) fn text_block(text: &str) -> Option<Json> {
     Json::parse(&format!(r#"{{"type":"text","text":{}}}"#, quoted.text())).ok()
 }
 
-/// What came along as a content block.
+/// An attachment as a content block.
 pub(super) fn attachment(sent: &user::Attachment) -> Option<Json> {
     let kind = if sent.kind == "image" || sent.mime.starts_with("image/") { "image" } else { "file" };
     let mime = Json::of(&sent.mime).ok()?;

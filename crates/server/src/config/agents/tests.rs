@@ -225,7 +225,7 @@ fn defaults_of_secrets_are_masked_and_never_told() {
     assert!(looked_at.contains("agents") && !looked_at.contains("hush"), "{looked_at}");
     let told = config.settings.iter().find(|setting| setting.key == "agents").unwrap();
     assert_eq!(told.value, "a");
-    // Not in what is said of mistakes beside it, either.
+    // Messages about a neighbouring key must not repeat it either.
     for bad in [
         text.replace("'hush-from-all-of-us'", "73737373"),
         text.replace("'hush-from-all-of-us'", "'hush-from-all-of-us"),

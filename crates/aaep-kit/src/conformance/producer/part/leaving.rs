@@ -14,6 +14,7 @@ use super::reply::{Asked, shown};
 use crate::conformance::judge::{self, Fate};
 use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::producer::stage::{Stage, Trouble, able};
+use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
@@ -171,7 +172,14 @@ async fn last_leaves(stage: &Stage<'_>, spec: &'static Spec, goodbye: bool) -> R
                 || line.is_terminal()
                 || line.is(Kind::ToolInvoked))
     };
-    let settled = watcher.line(from, grace, moved).await;
+    let mut settled = watcher.line(from, grace, moved).await;
+    let waits_on = settled.is_none();
+    if waits_on {
+        // Others may answer who are not subscribers of this protocol. Then the default comes when the time is up.
+        let rest = timeout_ms(&asked).unwrap_or_default().saturating_sub(age_ms(&asked));
+        let rest = (Duration::from_millis(rest) + limits::DEFAULT_LATE).min(stage.subject.outlast);
+        settled = watcher.line(from, rest, moved).await;
+    }
     let took = left.elapsed().as_millis();
     match settled {
         None => {
@@ -188,6 +196,11 @@ async fn last_leaves(stage: &Stage<'_>, spec: &'static Spec, goodbye: bool) -> R
             let mut lines = vec![asked.clone()];
             lines.extend(watcher.read(|lines| lines[from..].to_vec()));
             match default_applied(&lines, 0) {
+                Ok(said) if waits_on => {
+                    let said =
+                        format!("{said} when its time was up, and not before: others may have answered");
+                    stage.note(spec, Outcome::Warned, said, [asked.shown()]);
+                }
                 Ok(said) => stage
                     .passed(spec, format!("{said} {took} ms after the only one who could answer had left")),
                 Err(said) => stage.failed(spec, said, lines.iter().map(Line::shown)),

@@ -6,21 +6,19 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use recount_aaep_kit::World;
-use recount_aaep_kit::conformance::Report;
 use recount_aaep_kit::conformance::producer::{Drive, RunError, Subject, run};
 use recount_aaep_kit::limits;
 use recount_aaep_kit::link::{self, Framing, Target};
 use recount_aaep_kit::scenario::Scenario;
 
-use crate::command::Common;
-use crate::command::aaep::Format;
-use crate::exit::Failure;
-use crate::output::{Output, note};
-use crate::render::clean;
+use super::ReportOptions;
+use crate::command::invocation::{self, Invocation};
+use crate::failure::Failure;
+use crate::output::note;
 
 #[derive(Args)]
 pub(super) struct Producer {
-    /// Where the producer is: http://HOST:PORT, http://HOST:PORT/aaep/v1 or ws://HOST:PORT/PATH
+    /// URL of the producer: http://HOST:PORT, http://HOST:PORT/aaep/v1 or ws://HOST:PORT/PATH
     #[arg(
         value_name = "URL",
         id = "address",
@@ -28,50 +26,46 @@ pub(super) struct Producer {
         conflicts_with = "command"
     )]
     address: Option<String>,
-    /// Start this program instead, and speak JSON-RPC to it through its input and output
+    /// Start this program and send JSON-RPC over its standard input and output
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// The level to try it at; the lower ones are part of it
+    /// Conformance level to test; includes the lower levels
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=3))]
     level: u8,
-    /// Which HTTP surface to speak to
+    /// HTTP surface to use
     #[arg(long, value_enum, default_value_t = Surface::Auto)]
     surface: Surface,
-    /// Read the token to show the producer from a file
+    /// Read the producer's bearer token from a file
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Ask for things by a POST to this address, rather than to /messages of the producer
+    /// Send requests for scenarios by POST to this URL instead of the producer's /messages
     #[arg(long, value_name = "URL", conflicts_with = "drive_command")]
     drive: Option<String>,
-    /// Ask for things by a program, with what is asked for as its last argument
+    /// Request scenarios by running this program, with the request as its last argument
     #[arg(long, value_name = "COMMAND")]
     drive_command: Option<String>,
-    /// Ask for a scenario in these words, such as irreversible="Transfer 500 dollars"
+    /// Text that requests a scenario, such as irreversible="Transfer 500 dollars"; repeatable
     #[arg(long = "say", value_name = "SCENARIO=TEXT", value_parser = sentence)]
     sentences: Vec<(Scenario, String)>,
-    /// Look at these requirements only, such as; nothing is claimed then
+    /// Test only these requirements, such as; the report then claims no level
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// How long to wait for what must come
+    /// Seconds to wait for a required event
     #[arg(long, value_name = "SECONDS", default_value_t = limits::PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
-    /// The longest time of a prompt that is waited out
+    /// Longest prompt timeout, in seconds, that is waited out
     #[arg(long, value_name = "SECONDS", default_value_t = limits::OUTLAST.as_secs(), value_parser = clap::value_parser!(u64).range(0..=86_400))]
     outlast: u64,
-    /// How long to listen to a quiet stream; 0 leaves that out
+    /// Seconds to listen to a quiet stream; 0 skips the check
     #[arg(long, value_name = "SECONDS", default_value_t = limits::QUIET.as_secs(), value_parser = clap::value_parser!(u64).range(0..=600))]
     quiet: u64,
-    /// Write the report as JSON to a file, too
-    #[arg(long, value_name = "FILE")]
-    report_json: Option<PathBuf>,
-    /// How the report is told
-    #[arg(long, value_enum)]
-    format: Option<Format>,
+    #[command(flatten)]
+    report: ReportOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Surface {
-    /// The specification's below the address when it is there, the de-facto one otherwise
+    /// The specification's surface if the producer has it, otherwise the de-facto one
     Auto,
     /// /events and /messages
     Legacy,
@@ -103,8 +97,13 @@ fn name(scenario: Scenario) -> String {
 }
 
 impl Producer {
-    pub(super) async fn run(self, common: &Common, token_is_typed: bool) -> Result<(), Failure> {
-        let subject = self.subject(common, token_is_typed)?;
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        // What still listens at the end is dropped.
+        invocation::block_on_threads(self.check(invocation))
+    }
+
+    async fn check(self, invocation: Invocation) -> Result<(), Failure> {
+        let subject = self.subject(&invocation)?;
         let report = run(&World::real(), &subject, self.level, &|words| note(&format!("trying {words}")))
             .await
             .map_err(|why| match why {
@@ -113,17 +112,17 @@ impl Producer {
                     Failure::Unreachable(format!("{why}; does a producer run there?"))
                 }
             })?;
-        self.tell(&report, common.json)
+        self.report.show(&report, invocation.json)
     }
 
-    fn subject(&self, common: &Common, token_is_typed: bool) -> Result<Subject, Failure> {
+    fn subject(&self, invocation: &Invocation) -> Result<Subject, Failure> {
         let usage = |why: link::LinkError| Failure::Usage(why.to_string());
         let target = match (&self.address, &self.command) {
             (_, Some(command)) => {
                 Target::Command { argv: link::words(command).map_err(usage)?, framing: Framing::JsonRpc }
             }
             (Some(address), None) => address.parse::<Target>().map_err(usage)?,
-            (None, None) => return Err(Failure::Usage("say where the producer is, or --command".to_owned())),
+            (None, None) => return Err(Failure::Usage("give the producer's URL, or --command".to_owned())),
         };
         let mut subject = Subject::at(target);
         if let (Target::Http { base, surface }, true) =
@@ -134,8 +133,7 @@ impl Producer {
         }
         subject.look_for_versioned = self.surface == Surface::Auto;
         let base = self.address.as_deref().unwrap_or_default();
-        subject.token =
-            crate::command::credential::token(common, base, self.token_file.as_deref(), token_is_typed)?;
+        subject.token = crate::command::credential::token(invocation, base, self.token_file.as_deref())?;
         subject.drive = match (&self.drive, &self.drive_command) {
             (Some(url), _) => Drive::Url(url.clone()),
             (_, Some(command)) => Drive::Command(link::words(command).map_err(usage)?),
@@ -147,23 +145,6 @@ impl Producer {
         subject.quiet = Duration::from_secs(self.quiet);
         subject.only = self.only.iter().map(|id| id.trim().to_uppercase()).collect();
         Ok(subject)
-    }
-
-    fn tell(&self, report: &Report, json: bool) -> Result<(), Failure> {
-        if let Some(file) = &self.report_json {
-            std::fs::write(file, report.to_json() + "\n").map_err(|why| {
-                Failure::Own(format!("the report cannot be written to {}: {why}", file.display()))
-            })?;
-        }
-        let mut out = Output::new();
-        match Format::of(self.format, json) {
-            Format::Text => {
-                let lines: Vec<String> = report.lines().iter().map(|line| clean::line(line)).collect();
-                out.lines(&lines)?;
-            }
-            Format::Json => out.json(&report.to_json())?,
-        }
-        if report.passed() { Ok(()) } else { Err(Failure::No) }
     }
 }
 

@@ -1,67 +1,67 @@
 //! `recount aaep conformance subscriber`: a producer for a subscriber to be tried on, and what came of it.
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use recount_aaep_kit::World;
+use recount_aaep_kit::conformance::Outcome;
 use recount_aaep_kit::conformance::subscriber::{
     Answers, Question, Subject, Times, Told, TrialError, push, run,
 };
-use recount_aaep_kit::conformance::{Outcome, Report};
 use recount_aaep_kit::link;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 
-use crate::command::aaep::Format;
-use crate::exit::Failure;
-use crate::output::{Output, note};
-use crate::render::clean;
+use super::ReportOptions;
+use crate::command::invocation::{self, Invocation};
+use crate::failure::Failure;
+use crate::output::note;
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("answers").args(["auto_accept", "auto_reject", "person"])))]
 pub(super) struct Subscriber {
-    /// Where to serve the producer that the subscriber is pointed at; with --push, where the subscriber listens
+    /// Address to serve the producer on; with --push, the address the subscriber listens on
     #[arg(value_name = "URL", id = "address", default_value = "http://127.0.0.1:0")]
     address: String,
-    /// The level to try it at; the lower ones are part of it
+    /// Conformance level to test; includes the lower levels
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=3))]
     level: u8,
-    /// Start the subscriber with this command, anew where a fresh one is needed; {url} stands for the address
+    /// Start the subscriber with this command, again for each fresh start; {url} is replaced by the address
     #[arg(long, value_name = "COMMAND", conflicts_with = "push")]
     command: Option<String>,
-    /// The subscriber listens: bring events to it, as the protocol's public suite does
+    /// Send events to a listening subscriber, as the protocol's public suite does
     #[arg(long)]
     push: bool,
-    /// It is set up to accept prompts by itself
+    /// The subscriber is configured to accept prompts
     #[arg(long)]
     auto_accept: bool,
-    /// It is set up to reject prompts by itself
+    /// The subscriber is configured to reject prompts
     #[arg(long)]
     auto_reject: bool,
-    /// A person sits before it and answers its prompts
+    /// A person answers the subscriber's prompts
     #[arg(long)]
     person: bool,
-    /// Ask at this terminal, with yes and no, what only a person can tell
+    /// Ask yes/no questions at this terminal about what only a person can observe
     #[arg(long, conflicts_with = "push")]
     ask: bool,
-    /// Ask the subscriber for this bearer token
+    /// Require this bearer token from the subscriber
     #[arg(long, value_name = "TOKEN", conflicts_with = "push")]
     want_token: Option<String>,
-    /// How long to send events at the rate that was agreed
+    /// Seconds to send events at the agreed rate
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     sustain: u16,
-    /// Write the report as JSON to a file, too
-    #[arg(long, value_name = "FILE")]
-    report_json: Option<PathBuf>,
-    /// How the report is told
-    #[arg(long, value_enum)]
-    format: Option<Format>,
+    #[command(flatten)]
+    report: ReportOptions,
 }
 
 impl Subscriber {
-    pub(super) async fn run(self, json: bool) -> Result<(), Failure> {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        // A typed line may still be waited for at the end.
+        invocation::block_on_threads(self.check(invocation.json))
+    }
+
+    async fn check(self, json: bool) -> Result<(), Failure> {
         let world = World::real();
         let mut sink = |told: Told<'_>| match told {
             Told::Note(words) => note(words),
@@ -82,14 +82,13 @@ impl Subscriber {
             );
             report.map_err(failure)?
         };
-        self.tell(&report, json)
+        self.report.show(&report, json)
     }
 
     fn subject(&self, person: Option<mpsc::Sender<Question>>) -> Result<Subject, Failure> {
         let address = address(&self.address)?;
         if !address.ip().is_loopback() && self.want_token.is_none() {
-            let why =
-                "is not of this machine; say 127.0.0.1, or --want-token so that not everybody is let in";
+            let why = "is not a loopback address; use 127.0.0.1, or require a token with --want-token";
             return Err(Failure::Usage(format!("{} {why}", self.address)));
         }
         let answers = match (self.auto_accept, self.auto_reject, self.person) {
@@ -106,29 +105,12 @@ impl Subscriber {
         subject.person = person;
         Ok(subject)
     }
-
-    fn tell(&self, report: &Report, json: bool) -> Result<(), Failure> {
-        if let Some(file) = &self.report_json {
-            std::fs::write(file, report.to_json() + "\n").map_err(|why| {
-                Failure::Own(format!("the report cannot be written to {}: {why}", file.display()))
-            })?;
-        }
-        let mut out = Output::new();
-        match Format::of(self.format, json) {
-            Format::Text => {
-                let lines: Vec<String> = report.lines().iter().map(|line| clean::line(line)).collect();
-                out.lines(&lines)?;
-            }
-            Format::Json => out.json(&report.to_json())?,
-        }
-        if report.passed() { Ok(()) } else { Err(Failure::No) }
-    }
 }
 
 /// Where to listen.
 fn address(url: &str) -> Result<SocketAddr, Failure> {
     let unusable =
-        |why: &str| Failure::Usage(format!("`{url}` {why}; say an address like http://127.0.0.1:8787"));
+        |why: &str| Failure::Usage(format!("`{url}` {why}; use an address such as http://127.0.0.1:8787"));
     let place = url.strip_prefix("http://").ok_or_else(|| unusable("does not begin with http://"))?;
     let place = place.strip_suffix('/').unwrap_or(place);
     if place.contains('/') {

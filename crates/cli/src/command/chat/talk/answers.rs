@@ -6,7 +6,7 @@ use recount_client::aap::wire::{Content, TurnMessage};
 use super::Talk;
 use crate::command::chat::said::Leave;
 use crate::command::chat::typed::{Input, ask};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::output::{aside, note};
 use crate::render::chat as words;
 
@@ -36,7 +36,7 @@ impl Talk {
                 continue;
             }
             let (granted, reason) = if self.consent.allows(&call.name) {
-                note(&format!("{} is allowed, as was said", call.name));
+                note(&format!("{} is allowed by --allow or --yes", call.name));
                 (true, None)
             } else if self.asks {
                 match self.ask_leave(&call).await? {
@@ -45,8 +45,11 @@ impl Talk {
                     Leave::Quit | Leave::Unclear => return Ok(None),
                 }
             } else {
-                note(&format!("{} is denied: nobody is asked here, and --allow does not name it", call.name));
-                (false, Some("nobody was there to be asked".to_owned()))
+                note(&format!(
+                    "{} is denied: there is no terminal to ask on, and --allow does not name it",
+                    call.name
+                ));
+                (false, Some("no one was available to ask".to_owned()))
             };
             permissions.push(TurnMessage::ToolPermission { tool_call_id, granted, reason });
         }

@@ -4,7 +4,7 @@ use recount_client::aap::wire::HistoryMessage;
 use recount_client::aap::{AapError, open_calls};
 
 use super::{Talk, told};
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 use crate::render::chat as words;
@@ -32,18 +32,18 @@ impl Talk {
             Ok(Some(past)) => {
                 let begin = past.iter().rposition(|message| matches!(message, HistoryMessage::User { .. }));
                 let since = &past[begin.unwrap_or(0)..];
-                note("what the server has kept since the last message:");
+                note("since the last message:");
                 words::history(since, limits::HISTORY_SHOWN_MAX).iter().for_each(|line| note(line));
                 self.opened(&past);
             }
             Ok(None) => {
                 self.open.clear();
-                note("the agent tells no history: what became of the turn is not known here");
+                note("the agent has no history, so the outcome of the turn is unknown");
             }
             Err(why) if self.is_gone(&why) => return Err(self.failed(why)),
             Err(why) => {
                 self.open.clear();
-                note(&format!("the history cannot be had: {}", told(&why)));
+                note(&format!("cannot read the history: {}", told(&why)));
             }
         }
         Ok(())

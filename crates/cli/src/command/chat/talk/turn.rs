@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Talk;
 use crate::command::chat::said::Said;
 use crate::command::chat::typed::Input;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 use crate::render::pulse::Beat;
@@ -60,7 +60,7 @@ impl Talk {
                 Next::Pulse => self.beat()?,
                 Next::Typed(input) => match meant(input?) {
                     Meant::Cancel => {
-                        note("no longer waiting for an answer; the turn may go on at the server");
+                        note("stopped waiting for an answer; the turn may continue on the server");
                         return Ok(Outcome::Left);
                     }
                     Meant::Quit => return Ok(Outcome::Quit),
@@ -124,7 +124,7 @@ impl Talk {
                 }
                 Next::Came(Ok(Some(Heard::Event { event, frame }))) => {
                     if std::mem::take(&mut is_away) {
-                        self.beside("connected again");
+                        self.beside("reconnected");
                     }
                     fold.event(&event);
                     self.tell(&event, &frame)?;
@@ -133,9 +133,7 @@ impl Talk {
                 }
                 Next::Came(Ok(Some(Heard::Interrupted { reason }))) => {
                     if !std::mem::replace(&mut is_away, true) {
-                        self.beside(&format!(
-                            "the connection broke ({reason}); the turn goes on without it; trying again"
-                        ));
+                        self.beside(&format!("connection lost ({reason}); the turn continues; reconnecting"));
                     }
                 }
                 Next::Came(Ok(None)) => {
@@ -162,13 +160,12 @@ impl Talk {
                         Ok(true) => {}
                         Ok(false) => {
                             self.beside(
-                                "the server cannot cancel; no longer listening; the turn may go on there",
+                                "the server cannot cancel; stopped listening; the turn may continue there",
                             );
                             return Ok(Outcome::Left);
                         }
-                        Err(why) => self.beside(&format!(
-                            "the turn could not be cancelled: {why}; Ctrl-C once more leaves"
-                        )),
+                        Err(why) => self
+                            .beside(&format!("cannot cancel the turn: {why}; press Ctrl-C again to leave")),
                     }
                 }
                 Next::Typed(input) => {
@@ -188,11 +185,11 @@ impl Talk {
                             was_interrupted = true;
                             let Some(id) = turn.id().map(str::to_owned) else {
                                 self.beside(
-                                    "the server cannot cancel; no longer listening; the turn may go on there",
+                                    "the server cannot cancel; stopped listening; the turn may continue there",
                                 );
                                 return Ok(Outcome::Left);
                             };
-                            self.beside("cancelling the turn; Ctrl-C once more leaves");
+                            self.beside("cancelling the turn; press Ctrl-C again to leave");
                             let (client, session) = (self.client.clone(), self.session.session_id.clone());
                             cancelling =
                                 Some(Box::pin(async move { client.cancel_turn(&session, &id).await }));
@@ -281,7 +278,7 @@ fn meant(input: Input) -> Meant {
             Said::Quit => Meant::Quit,
             Said::Nothing => Meant::Nothing,
             _ => {
-                note("the agent is still at work; this was not sent (/cancel ends the turn)");
+                note("the agent is still working; not sent (/cancel ends the turn)");
                 Meant::Nothing
             }
         },

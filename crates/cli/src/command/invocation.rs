@@ -1,0 +1,112 @@
+//! What a verb is run with: the options of every command, and the runtime and the client that its work needs.
+//!
+//! It must not know verbs. Look at [`Invocation`].
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
+use recount_client::Client;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::limits;
+use crate::output::Output;
+
+/// Options of every verb, and where two of them come from.
+#[derive(Args)]
+pub(crate) struct Invocation {
+    /// URL of the server
+    #[arg(
+        long,
+        global = true,
+        env = "RECOUNT_URL",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:8765"
+    )]
+    pub(crate) url: String,
+    /// Bearer token for the server
+    #[arg(long, global = true, env = "RECOUNT_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// Print data as JSON, one value per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print plain text: no colours, no symbols, no redrawing
+    #[arg(long, global = true)]
+    pub(crate) plain: bool,
+    #[arg(skip)]
+    pub(super) url_source: Option<ValueSource>,
+    #[arg(skip)]
+    pub(super) token_source: Option<ValueSource>,
+}
+
+impl Invocation {
+    /// The same, with the sources that only the parser knows.
+    pub(super) fn with_sources(self, matches: &ArgMatches) -> Self {
+        let matches = matches.subcommand().map_or(matches, |(_, matches)| matches);
+        let source = |name| matches.value_source(name);
+        Invocation { url_source: source("url"), token_source: source("token"), ..self }
+    }
+
+    /// Whether `--url` or its variable names the server. Otherwise the verb may become a server itself.
+    pub(super) fn names_server(&self) -> bool {
+        matches!(self.url_source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    }
+
+    /// Whether `--token` is on the command line, so that it is meant for the address that the verb names. The one of
+    /// the environment is for the server at `--url`.
+    pub(super) fn token_is_typed(&self) -> bool {
+        self.token_source == Some(ValueSource::CommandLine)
+    }
+
+    pub(super) fn client(&self) -> Result<Client, Failure> {
+        let token = self.token.as_deref().filter(|token| !token.is_empty());
+        Ok(Client::new(&self.url, token)?)
+    }
+
+    /// Runs work that calls the server.
+    pub(super) fn ask(self, work: impl AsyncFnOnce(Asking) -> Result<(), Failure>) -> Result<(), Failure> {
+        let asking = Asking { client: self.client()?, json: self.json, out: Output::new() };
+        block_on(work(asking))
+    }
+}
+
+/// What a verb that asks a server works with.
+pub(super) struct Asking {
+    pub(super) client: Client,
+    pub(super) json: bool,
+    pub(super) out: Output,
+}
+
+impl Asking {
+    /// Things one by one: as JSON, or as the lines that are made of all of them.
+    pub(super) fn things<T: Serialize>(
+        &mut self,
+        things: &[T],
+        lines: fn(&[T]) -> Vec<String>,
+    ) -> Result<(), Failure> {
+        if self.json {
+            return things.iter().try_for_each(|thing| self.out.value(thing));
+        }
+        self.out.lines(&lines(things))
+    }
+}
+
+/// Waits for work on this thread.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(no_runtime)?.block_on(work)
+}
+
+/// Waits for work of a verb that may be a server itself. What still waits when it is done, such as for a typed line, is
+/// dropped.
+pub(super) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(limits::STAYING_THREADS).enable_all();
+    let runtime = builder.build().map_err(no_runtime)?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    done
+}
+
+fn no_runtime(why: std::io::Error) -> Failure {
+    Failure::Own(format!("cannot start the async runtime: {why}"))
+}

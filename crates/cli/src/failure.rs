@@ -1,0 +1,123 @@
+//! Why a verb did not do what it was asked, and the exit status that says so. Look at [`Failure`].
+
+use std::fmt;
+
+use recount_client::ClientError;
+use recount_client::aap::AapError;
+
+/// Why a verb did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The server said no.
+    Refused(String),
+    /// Stored bytes are not what was written.
+    Damaged(String),
+    /// There is no such run, or it was erased.
+    Gone(String),
+    /// Something was asked for that cannot be.
+    Usage(String),
+    /// The answer is no, and was told as data.
+    No,
+    Unreachable(String),
+    Protocol(String),
+    /// Something on our side of the wire.
+    Own(String),
+    /// Nobody reads our output any more, so there is nothing left to do.
+    OutputClosed,
+    /// The run that was followed was cancelled by somebody else, which was told as data.
+    Cancelled,
+    /// The command that the run was has been ended by this signal, which was told as data.
+    Signal(u8),
+    /// From the keyboard, after we said where we were.
+    Interrupted,
+}
+
+impl Failure {
+    /// See [`crate::exit::TABLE`].
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Failure::OutputClosed => 0,
+            Failure::Refused(_) | Failure::Damaged(_) | Failure::Gone(_) | Failure::No => 1,
+            Failure::Usage(_) => 2,
+            Failure::Unreachable(_) => 3,
+            Failure::Protocol(_) => 4,
+            Failure::Own(_) => 5,
+            Failure::Cancelled => 6,
+            // What shells show for a program that a signal ended.
+            Failure::Signal(number) => 128_u8.saturating_add(*number),
+            // What shells show for programs that SIGINT ended.
+            Failure::Interrupted => 130,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(why)
+            | Failure::Damaged(why)
+            | Failure::Gone(why)
+            | Failure::Usage(why)
+            | Failure::Unreachable(why)
+            | Failure::Protocol(why)
+            | Failure::Own(why) => f.write_str(why),
+            Failure::No
+            | Failure::Cancelled
+            | Failure::Signal(_)
+            | Failure::OutputClosed
+            | Failure::Interrupted => Ok(()),
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(why: ClientError) -> Self {
+        match &why {
+            ClientError::Problem(problem) => match &*problem.code {
+                "run_damaged" | "store_corrupt" => Failure::Damaged(why.to_string()),
+                "run_erased" | "run_not_found" => Failure::Gone(why.to_string()),
+                _ => Failure::Refused(why.to_string()),
+            },
+            ClientError::Unreachable { .. } => {
+                Failure::Unreachable(format!("{why}; start a server with recount serve, or check --url"))
+            }
+            ClientError::Unusable(_) => Failure::Usage(why.to_string()),
+            ClientError::Protocol { .. } => Failure::Protocol(why.to_string()),
+        }
+    }
+}
+
+impl From<AapError> for Failure {
+    fn from(why: AapError) -> Self {
+        match &why {
+            AapError::Refused { status: 401, .. } => Failure::Refused(format!(
+                "{why}; the server requires a token: use --token-file FILE, or RECOUNT_TOKEN for the server at --url"
+            )),
+            AapError::Refused { .. } | AapError::BrokenOff { .. } => Failure::Refused(why.to_string()),
+            AapError::Unreachable { .. } => {
+                Failure::Unreachable(format!("{why}; is a server running there?"))
+            }
+            AapError::Unusable(_) => Failure::Usage(why.to_string()),
+            AapError::Protocol { .. } => Failure::Protocol(why.to_string()),
+        }
+    }
+}
+
+impl From<recount_server::StartError> for Failure {
+    fn from(why: recount_server::StartError) -> Self {
+        match why.exit_code() {
+            2 => Failure::Usage(why.to_string()),
+            3 => Failure::Damaged(why.to_string()),
+            _ => Failure::Own(why.to_string()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(why: std::io::Error) -> Self {
+        match why.kind() {
+            std::io::ErrorKind::BrokenPipe => Failure::OutputClosed,
+            _ => Failure::Own(format!("cannot write the output: {why}")),
+        }
+    }
+}

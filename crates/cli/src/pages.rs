@@ -1,0 +1,62 @@
+//! Lists of the server, read page by page. Look at [`collect`].
+
+use std::collections::BTreeSet;
+
+use recount_client::query::LIST_LIMIT_MAX;
+use recount_client::reply::Page;
+use recount_client::{ClientError, Listing};
+
+use crate::failure::Failure;
+use crate::output::note;
+use crate::render::clean;
+
+/// A part of a list, and the cursor of the next part if there is one.
+pub(crate) struct ListPart<T> {
+    pub(crate) things: Vec<T>,
+    pub(crate) next: Option<String>,
+}
+
+/// Reads up to `count_max` items.
+pub(crate) async fn gather<T>(
+    fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
+    count_max: usize,
+    status: Option<String>,
+) -> Result<Vec<T>, Failure> {
+    let wanted = Listing { status, ..Listing::default() };
+    Ok(collect(fetch, None, count_max, &wanted).await?.things)
+}
+
+/// Reads up to `count_max` items after a cursor.
+pub(crate) async fn collect<T>(
+    fetch: impl AsyncFn(Listing) -> Result<Page<T>, ClientError>,
+    after: Option<String>,
+    count_max: usize,
+    wanted: &Listing,
+) -> Result<ListPart<T>, Failure> {
+    let mut found = ListPart { things: Vec::new(), next: None };
+    let mut damaged = BTreeSet::new();
+    let mut after = after.map(serde_json::Value::String);
+    while found.things.len() < count_max {
+        let limit = Some((count_max - found.things.len()).clamp(1, LIST_LIMIT_MAX));
+        let page = fetch(Listing { after: after.clone(), limit, ..wanted.clone() }).await?;
+        for row in page.damaged.iter().filter(|row| damaged.insert((*row).clone())) {
+            note(&format!("not listed, because it is damaged: {}", clean::line(row)));
+        }
+        let stuck = page.next == after;
+        found.things.extend(page.data);
+        found.next = match page.next.as_ref().filter(|_| page.has_more) {
+            Some(serde_json::Value::String(next)) => Some(next.clone()),
+            Some(other) => Some(other.to_string()),
+            None => None,
+        };
+        if !page.has_more {
+            break;
+        }
+        if stuck {
+            return Err(Failure::Protocol("the server's list does not advance past its cursor".to_owned()));
+        }
+        after = page.next;
+    }
+    found.things.truncate(count_max);
+    Ok(found)
+}

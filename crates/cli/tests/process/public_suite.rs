@@ -1,0 +1,247 @@
+//! The conformance suite of the protocol's authors, unmodified, against a server with the conformance agent, and their
+//! recorder and player with it. And our own suite against the same server.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::server::{Answer, Server, recount};
+
+#[path = "../../../aaep-kit/tests/exchange/public_suite.rs"]
+mod public_suite;
+#[path = "../../../aaep-kit/tests/exchange/python.rs"]
+mod python;
+
+use public_suite::SuiteRun;
+
+/// A server whose room `conformance` has an agent.
+fn producer(data: &Path, compat: bool) -> Server {
+    let mut command = recount();
+    command
+        .args(["serve", "--bind", "127.0.0.1:0", "--log", "warn", "--conformance-agent", "--data"])
+        .arg(data);
+    if compat {
+        command.arg("--suite-compat");
+    }
+    Server::of(&mut command).listening()
+}
+
+fn room(server: &Server) -> String {
+    format!("{}/aaep/legacy/conformance", server.url())
+}
+
+fn suite(endpoint: &str, level: u8) -> SuiteRun {
+    public_suite::run(&python::program("aaep-conformance"), endpoint, level)
+}
+
+/// All checks pass but the one that counts the replies of the suite itself.
+#[track_caller]
+fn passes(run: &SuiteRun, level: u8) {
+    assert_eq!((run.status, run.failed("error").len()), (Some(0), 0), "{}", run.output);
+    let expected: &[&str] = if level == 1 { &[] } else { &["L2-CONF-002"] };
+    assert_eq!(run.failed("warning"), expected, "{}", run.output);
+    let (passed, all) = run.passed();
+    assert_eq!(passed, all - expected.len() as u64, "{}", run.output);
+}
+
+#[test]
+fn the_public_suite_passes_over_http_at_each_level() {
+    let data = tempfile::tempdir().unwrap();
+    let server = producer(data.path(), true);
+    for level in [1, 2, 3] {
+        passes(&suite(&room(&server), level), level);
+    }
+}
+
+#[test]
+fn the_public_suite_passes_over_websocket_at_each_level() {
+    let data = tempfile::tempdir().unwrap();
+    let server = producer(data.path(), true);
+    let url = format!("{}/ws", room(&server).replace("http://", "ws://"));
+    for level in [1, 2, 3] {
+        passes(&suite(&url, level), level);
+    }
+}
+
+#[test]
+fn without_the_id_before_the_session_the_public_suite_misses_its_start_and_nothing_else() {
+    let data = tempfile::tempdir().unwrap();
+    let server = producer(data.path(), false);
+    let run = suite(&room(&server), 3);
+    assert_eq!((run.status, run.failed("error")), (Some(1), vec!["L1-LIFE-004"]), "{}", run.output);
+    assert_eq!(run.failed("warning"), ["L2-CONF-002"], "{}", run.output);
+}
+
+/// Our own suite, at the level where it tries everything.
+fn own_suite(server: &Server, target: &[&str]) -> Answer {
+    let drive = format!("{}/messages", room(server));
+    let mut command = recount();
+    command.args(["aaep", "conformance", "producer"]).args(target);
+    Answer::of(command.args(["--level", "3", "--drive", &drive]))
+}
+
+#[track_caller]
+fn passes_in_full(answer: &Answer) {
+    assert_eq!(answer.status, 0, "{}\n{}", answer.data, answer.words);
+}
+
+/// A server that wants a token, and a file with it.
+fn guarded_producer(data: &Path) -> (Server, String) {
+    let mut add = recount();
+    add.args(["token", "add", "suite", "--scope", "read,run,approve", "--data"]).arg(data);
+    let file = data.join("token.txt");
+    std::fs::write(&file, Answer::of(&mut add).good().trim()).unwrap();
+    let mut command = recount();
+    command.args([
+        "serve",
+        "--bind",
+        "127.0.0.1:0",
+        "--log",
+        "warn",
+        "--require-token",
+        "--conformance-agent",
+    ]);
+    let server = Server::of(command.arg("--data").arg(data)).listening();
+    (server, file.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn our_own_suite_passes_at_level_3_over_http() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, token) = guarded_producer(data.path());
+    passes_in_full(&own_suite(&server, &[&server.url(), "--token-file", &token]));
+}
+
+#[test]
+fn our_own_suite_passes_at_level_3_over_websocket() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, token) = guarded_producer(data.path());
+    let url = format!("{}/aaep/v1/ws", server.url().replace("http://", "ws://"));
+    passes_in_full(&own_suite(&server, &[&url, "--token-file", &token]));
+}
+
+#[test]
+fn our_own_suite_passes_at_level_3_over_standard_input_and_output() {
+    let data = tempfile::tempdir().unwrap();
+    let server = producer(data.path(), false);
+    let command = format!("{} --url {} aaep stdio", env!("CARGO_BIN_EXE_recount"), server.url());
+    passes_in_full(&own_suite(&server, &["--command", &command]));
+}
+
+fn curl(arguments: &[&str]) -> String {
+    let asked = std::process::Command::new("curl")
+        .args(["--silent", "--show-error", "--fail"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    String::from_utf8(asked.stdout).unwrap()
+}
+
+/// Sends an input to the room's agent.
+fn ask(server: &Server, text: &str) {
+    let body = serde_json::json!({ "kind": "user_input", "text": text }).to_string();
+    curl(&[
+        "--header",
+        "content-type: application/json",
+        "--data",
+        &body,
+        &format!("{}/messages", room(server)),
+    ]);
+}
+
+/// Waits until the room has had a stream.
+fn is_read(server: &Server) {
+    let until = recount_world::moment() + crate::server::PATIENCE;
+    let metrics = format!("{}/metrics", server.url());
+    while !curl(&[&metrics]).contains("/aaep/legacy/{room}/events") {
+        assert!(recount_world::moment() < until, "nothing reads in the room");
+        std::thread::yield_now();
+    }
+}
+
+/// Takes a fifth of a second, of which players make more.
+const SLOW: &str = "Please use a tool that takes too long and is given up.";
+
+#[test]
+fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_recorder() {
+    let data = tempfile::tempdir().unwrap();
+    let server = producer(data.path(), false);
+    let file = data.path().join("theirs.jsonl");
+    let mut recorder = std::process::Command::new(python::program("aaep-capture"))
+        .args(["--endpoint", &room(&server), "--max-events", "8", "--output"])
+        .arg(&file)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    is_read(&server);
+    ask(&server, SLOW);
+    assert!(recorder.wait().unwrap().success());
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    let events: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events.len(), 8, "{recorded}");
+    assert_eq!(events[0]["type"], "aaep:agent.session.started");
+    assert_eq!(events[7]["type"], "aaep:agent.session.completed");
+    let name = file.to_str().unwrap();
+    Answer::of(recount().args(["aaep", "validate", "--profile", "compat", name])).good();
+
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut player = std::process::Command::new(python::program("aaep-replay"))
+        .args(["--file", name, "--port", &port.to_string(), "--speed", "0.02"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let until = recount_world::moment() + crate::server::PATIENCE;
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(recount_world::moment() < until, "their player does not listen");
+        std::thread::yield_now();
+    }
+    let url = format!("http://127.0.0.1:{port}");
+    let heard =
+        Answer::of(recount().args(["aaep", "capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
+    player.kill().unwrap();
+    player.wait().unwrap();
+    let heard: Vec<Value> = heard.good().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(heard.len(), 4);
+    assert!(heard.iter().all(|event| events.contains(event)), "{heard:?}");
+}
+
+#[test]
+fn what_our_recorder_records_of_the_server_the_public_recorder_hears_from_our_player() {
+    let data = tempfile::tempdir().unwrap();
+    let server = producer(data.path(), false);
+    let file = data.path().join("ours.jsonl");
+    let name = file.to_str().unwrap();
+    let mut recorder = recount();
+    let recorder = crate::server::Following::of(
+        recorder.args(["aaep", "capture", &room(&server), "-o", name]).args(["--max-events", "8"]),
+    );
+    is_read(&server);
+    ask(&server, SLOW);
+    assert_eq!(recorder.end().1, 0);
+    let recorded = std::fs::read_to_string(&file).unwrap();
+    let mut player = recount();
+    let player = crate::server::Following::of(player.args([
+        "--json",
+        "aaep",
+        "replay",
+        name,
+        "--port",
+        "0",
+        "--no-delay",
+        "--stay",
+    ]));
+    let url: Value = serde_json::from_str(&player.line()).unwrap();
+    let again = data.path().join("theirs.jsonl");
+    let recorder = std::process::Command::new(python::program("aaep-capture"))
+        .args(["--endpoint", url["url"].as_str().unwrap(), "--max-events", "8", "--output"])
+        .arg(&again)
+        .output()
+        .unwrap();
+    assert!(recorder.status.success(), "{recorder:?}");
+    let values =
+        |text: &str| -> Vec<Value> { text.lines().map(|line| serde_json::from_str(line).unwrap()).collect() };
+    assert_eq!(values(&std::fs::read_to_string(&again).unwrap()), values(&recorded));
+}

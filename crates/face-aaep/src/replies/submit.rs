@@ -1,0 +1,229 @@
+//! One message from its checks to its command. See [`handle`].
+//!
+//! The checks of the protocol come in its order: the sender, the token, the prompt, its time, the answer. The writer of
+//! the run decides between replies that come at the same time.
+
+use recount_aaep::Kind;
+use recount_aaep::wire::{ReplyToken, Timestamp};
+use recount_engine::{ApprovalRow, ClarificationRow, Error, Scope};
+use recount_event::{Code, ForeignId, RunId, time};
+use recount_run::{CancelledBy, Command, PromptKind};
+
+use super::check::{self, Question};
+use crate::limits;
+use crate::project::run_of;
+use crate::reply_state::{ControlRequest, Outcome, PromptReply, PromptShape, Received, ReplyAttempt, Shown};
+use crate::subscription::Subscription;
+
+/// A prompt without an outcome, as the catalogue has it.
+pub(super) enum OpenRow {
+    Approval(ApprovalRow),
+    Clarification(ClarificationRow),
+}
+
+/// Why a message has no effect, and what of its prompt is known by then.
+struct Stopped {
+    outcome: Outcome,
+    run: Option<RunId>,
+    prompt: Option<ForeignId>,
+}
+
+impl From<Outcome> for Stopped {
+    fn from(outcome: Outcome) -> Self {
+        Stopped { outcome, run: None, prompt: None }
+    }
+}
+
+/// Does what a message asks for, if it counts.
+pub(super) async fn handle(subscription: &Subscription, received: Received) -> ReplyAttempt {
+    let Received { reply, at_ms } = received;
+    let done = match &reply {
+        PromptReply::Control(control) => cancel(subscription, control).await,
+        reply => answer(subscription, reply, at_ms).await,
+    };
+    let caller = subscription.caller();
+    let (outcome, run, prompt) = match done {
+        Ok((run, prompt)) => (Outcome::Accepted, Some(run), prompt),
+        Err(Stopped { outcome, run, prompt }) => (outcome, run, prompt),
+    };
+    ReplyAttempt {
+        subscription: subscription.id().as_str().to_owned(),
+        by: caller.name.clone(),
+        caller_id: caller.id.clone(),
+        message: reply.kind(),
+        run,
+        prompt,
+        decided_by: match reply {
+            PromptReply::Confirmation(reply) => reply.decided_by,
+            PromptReply::Clarification(reply) => reply.decided_by,
+            PromptReply::Extend(_) | PromptReply::Control(_) => None,
+        },
+        outcome,
+    }
+}
+
+async fn answer(
+    subscription: &Subscription,
+    reply: &PromptReply,
+    at_ms: u64,
+) -> Result<(RunId, Option<ForeignId>), Stopped> {
+    if !subscription.caller().may(Scope::Approve) {
+        return Err(Outcome::NotEntitled.into());
+    }
+    let shown = reply.token().and_then(|token: &ReplyToken| {
+        // Out of the lock at once.
+        let found = subscription.replies().shown().find(token).cloned();
+        found
+    });
+    let shown = shown.ok_or(Outcome::TokenUnknown)?;
+    let kind = match shown.shape {
+        PromptShape::Confirmation => Kind::AwaitingConfirmation,
+        PromptShape::Clarification => Kind::AwaitingClarification,
+    };
+    let stopped = |outcome, prompt| Stopped { outcome, run: Some(shown.run), prompt };
+    if !subscription.terms().replies(kind) {
+        return Err(stopped(Outcome::NotEntitled, None));
+    }
+    let sent_at = match reply {
+        PromptReply::Confirmation(reply) => Some(&reply.timestamp),
+        PromptReply::Clarification(reply) => Some(&reply.timestamp),
+        PromptReply::Extend(_) | PromptReply::Control(_) => None,
+    };
+    if sent_at.is_some_and(|sent_at| is_off(sent_at, at_ms)) {
+        return Err(stopped(Outcome::ClockOff, None));
+    }
+    let row = find_open(subscription, &shown).await.ok_or_else(|| stopped(Outcome::Failed, None))?;
+    let row = row.ok_or_else(|| stopped(Outcome::NotPending, None))?;
+    let id = ForeignId::parse(row.id()).map_err(|_| stopped(Outcome::Failed, None))?;
+    if row.deadline_ms().is_some_and(|deadline_ms| at_ms >= deadline_ms) {
+        return Err(stopped(Outcome::Late, Some(id)));
+    }
+    let by = subscription.caller().name.clone();
+    let command = command(reply, &row, &id, by).ok_or_else(|| stopped(Outcome::Invalid, Some(id.clone())))?;
+    match subscription.engine().write().submit(shown.run, command).await {
+        Ok(_) => Ok((shown.run, Some(id))),
+        Err(error) => Err(stopped(outcome(&error), Some(id))),
+    }
+}
+
+/// The command of a reply; `None` if the prompt does not take it.
+fn command(reply: &PromptReply, row: &OpenRow, id: &ForeignId, by: String) -> Option<Command> {
+    Some(match (reply, row) {
+        (PromptReply::Confirmation(reply), OpenRow::Approval(_)) => {
+            let decided = check::decision(reply);
+            Command::ResolveApproval {
+                approval_id: id.clone(),
+                approve: decided.approve,
+                by,
+                comment: decided.comment,
+                remember: None,
+            }
+        }
+        (PromptReply::Clarification(reply), OpenRow::Clarification(row)) => {
+            let question =
+                Question { kinds: row.accepted_response_kinds.as_deref(), choices: row.choices.as_deref() };
+            let response = check::response(&question, &reply.response)?;
+            let clarification_id = id.clone();
+            Command::AnswerClarification { clarification_id, response, by, blocks: None, config: None }
+        }
+        (PromptReply::Extend(extend), row) => {
+            let kind = match row {
+                OpenRow::Approval(_) => PromptKind::Approval,
+                OpenRow::Clarification(_) => PromptKind::Clarification,
+            };
+            Command::ExtendPrompt { kind, id: id.clone(), seconds: extend.seconds, by }
+        }
+        _ => return None,
+    })
+}
+
+/// The prompt in the catalogue, if it has no outcome yet. The outer `None`: the store does not answer.
+pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Option<Option<OpenRow>> {
+    let engine = subscription.engine();
+    let Some(run) = engine.catalogue().run(shown.run).await.ok()? else { return Some(None) };
+    let pending = match shown.shape {
+        PromptShape::Confirmation => &run.pending_approvals,
+        PromptShape::Clarification => &run.pending_clarifications,
+    };
+    let mut ids = pending.iter().filter_map(|id| ForeignId::parse(id).ok());
+    let Some(id) = ids.find(|id| subscription.replies().tokens().of(shown.run, id).as_str() == shown.first)
+    else {
+        return Some(None);
+    };
+    let row = match shown.shape {
+        PromptShape::Confirmation => engine.read().approval(&id).await.ok()?.map(OpenRow::Approval),
+        PromptShape::Clarification => {
+            engine.read().clarification(&id).await.ok()?.map(OpenRow::Clarification)
+        }
+    };
+    Some(row.filter(OpenRow::is_pending))
+}
+
+impl OpenRow {
+    fn id(&self) -> &str {
+        match self {
+            OpenRow::Approval(row) => &row.id,
+            OpenRow::Clarification(row) => &row.id,
+        }
+    }
+
+    fn is_pending(&self) -> bool {
+        let status = match self {
+            OpenRow::Approval(row) => &row.status,
+            OpenRow::Clarification(row) => &row.status,
+        };
+        status == "pending"
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        let until = match self {
+            OpenRow::Approval(row) => row.expires_at.as_deref(),
+            OpenRow::Clarification(row) => row.expires_at.as_deref(),
+        };
+        until.and_then(time::parse_ms)
+    }
+}
+
+/// Cancels a run that the subscription covers.
+async fn cancel(
+    subscription: &Subscription,
+    control: &ControlRequest,
+) -> Result<(RunId, Option<ForeignId>), Stopped> {
+    let caller = subscription.caller();
+    if !caller.may(Scope::Run) {
+        return Err(Outcome::NotEntitled.into());
+    }
+    let run = run_of(control.session_id.as_str()).ok_or(Outcome::RunForeign)?;
+    let stopped = |outcome| Stopped { outcome, run: Some(run), prompt: None };
+    if subscription.wish().run.is_some_and(|wished| wished != run) {
+        return Err(stopped(Outcome::RunForeign));
+    }
+    let row = subscription.engine().catalogue().run(run).await.map_err(|_| stopped(Outcome::Failed))?;
+    let seen = row.is_some_and(|row| caller.narrowing.admits(row.task_id, row.session_id));
+    if !seen {
+        return Err(stopped(Outcome::RunForeign));
+    }
+    let reason = control.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
+    let reason = reason.map_or_else(|| format!("cancelled by {}", caller.name), str::to_owned);
+    let command = Command::Cancel { by: CancelledBy::Operator, reason };
+    match subscription.engine().write().submit(run, command).await {
+        Ok(_) => Ok((run, None)),
+        Err(error) => Err(stopped(outcome(&error))),
+    }
+}
+
+/// Whether the time of a sender is a day or more away from ours. Nothing else depends on it.
+fn is_off(sent_at: &Timestamp, at_ms: u64) -> bool {
+    let at_ms = i64::try_from(at_ms).unwrap_or(i64::MAX);
+    sent_at.millis().abs_diff(at_ms) > limits::REPLY_CLOCK_SKEW_MS_MAX
+}
+
+fn outcome(error: &Error) -> Outcome {
+    match error {
+        Error::Rejected(rejection) => match rejection.code {
+            Code::ApprovalNotPending | Code::ClarificationNotPending | Code::RunEnded => Outcome::NotPending,
+            _ => Outcome::Refused,
+        },
+        _ => Outcome::Failed,
+    }
+}

@@ -1,0 +1,115 @@
+//! What a subscription keeps for its replies: the prompts that it was shown, messages that wait, and the log of attempts.
+//!
+//! It must not know subscriptions or runs. See [`ReplyState`].
+
+mod attempt;
+mod inbox;
+mod message;
+mod shown;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use recount_aaep::Event;
+use recount_aaep::wire::{ReplyToken, SubscriptionId};
+use recount_event::{ForeignId, RunId};
+
+pub(crate) use self::attempt::Unlogged;
+pub use self::attempt::{AttemptLog, Outcome, ReplyAttempt};
+pub(crate) use self::inbox::{Inbox, Put, Received};
+pub(crate) use self::message::{ControlRequest, OwnMessage, PromptReply};
+pub(crate) use self::shown::{DueMark, PromptShape, Shown, ShownPrompts};
+use crate::limits;
+use crate::reply_tokens::ReplyTokens;
+
+/// See the head of this file.
+pub(crate) struct ReplyState {
+    subscription: SubscriptionId,
+    tokens: ReplyTokens,
+    shown: Mutex<ShownPrompts>,
+    inbox: Mutex<Inbox>,
+    log: Arc<dyn AttemptLog>,
+    /// Attempts without effect so far.
+    refused: AtomicU64,
+}
+
+impl ReplyState {
+    pub(crate) fn new(
+        subscription: SubscriptionId,
+        tokens: ReplyTokens,
+        log: Arc<dyn AttemptLog>,
+    ) -> Arc<Self> {
+        Arc::new(ReplyState {
+            subscription,
+            tokens,
+            shown: Mutex::default(),
+            inbox: Mutex::default(),
+            log,
+            refused: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn subscription(&self) -> &SubscriptionId {
+        &self.subscription
+    }
+
+    pub(crate) fn tokens(&self) -> &ReplyTokens {
+        &self.tokens
+    }
+
+    /// Prepares an event before it is sent: a prompt gets the token that only this subscription can use, and can be
+    /// answered from now on.
+    pub(crate) fn show(&self, event: &mut Event) {
+        self.shown().show(event, |first| self.tokens.bound(&self.subscription, first));
+    }
+
+    /// The token that this subscription is sent for a prompt.
+    pub(crate) fn token_of(&self, run: RunId, prompt: &ForeignId) -> ReplyToken {
+        self.tokens.bound(&self.subscription, &self.tokens.of(run, prompt))
+    }
+
+    /// When a prompt tells its time next, in milliseconds since 1970.
+    pub(crate) fn next_countdown_ms(&self) -> Option<u64> {
+        self.shown().next_due_ms()
+    }
+
+    pub(crate) fn shown(&self) -> MutexGuard<'_, ShownPrompts> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a message that was dropped because too many wait.
+    pub(crate) fn dropped(&self) {
+        tracing::warn!(subscription = %self.subscription, "a reply was dropped: too many wait");
+        self.log.count(Outcome::TooMany);
+    }
+
+    /// Records an attempt; of many without effect only the first ones, the others are counted.
+    pub(crate) async fn record(&self, attempt: ReplyAttempt) {
+        tracing::debug!(
+            subscription = %self.subscription,
+            message = attempt.message,
+            outcome = attempt.outcome.word(),
+            "a reply was handled"
+        );
+        if attempt.outcome != Outcome::Accepted {
+            let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+            if refused == limits::REPLIES_REFUSED_RECORDED_MAX {
+                tracing::warn!(
+                    subscription = %self.subscription,
+                    by = %attempt.by,
+                    refused,
+                    "a subscription sends many replies without effect; from now on they are only counted"
+                );
+            }
+            if refused > limits::REPLIES_REFUSED_RECORDED_MAX {
+                self.log.count(attempt.outcome);
+                return;
+            }
+        }
+        self.log.record(attempt).await;
+    }
+}

@@ -1,0 +1,132 @@
+//! The messages that are handled: replies of the protocol, and two of this producer's own. Pure.
+//!
+//! `recount.extend` asks for more time to answer a prompt, `recount.control` cancels a run. The protocol has no messages
+//! for either, so their types begin with the prefix of this producer's extensions. See [`OwnMessage::parse`].
+
+use recount_aaep::wire::{ClarificationReply, ConfirmationReply, ReplyToken, SessionId, SubscriptionId};
+use serde::Deserialize;
+
+/// A message as it was sent.
+pub(crate) enum PromptReply {
+    Confirmation(ConfirmationReply),
+    Clarification(ClarificationReply),
+    Extend(ExtendRequest),
+    Control(ControlRequest),
+}
+
+impl PromptReply {
+    /// The type of the message, for logs: never its token.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            PromptReply::Confirmation(_) => "confirmation.reply",
+            PromptReply::Clarification(_) => "clarification.reply",
+            PromptReply::Extend(_) => EXTEND,
+            PromptReply::Control(_) => CONTROL,
+        }
+    }
+
+    pub(crate) fn token(&self) -> Option<&ReplyToken> {
+        match self {
+            PromptReply::Confirmation(reply) => Some(&reply.reply_token),
+            PromptReply::Clarification(reply) => Some(&reply.reply_token),
+            PromptReply::Extend(extend) => Some(&extend.reply_token),
+            PromptReply::Control(_) => None,
+        }
+    }
+}
+
+const EXTEND: &str = "recount.extend";
+const CONTROL: &str = "recount.control";
+
+/// More time to answer a prompt.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExtendRequest {
+    #[serde(rename = "type")]
+    _type: String,
+    pub(crate) subscription_id: SubscriptionId,
+    pub(crate) reply_token: ReplyToken,
+    /// To be added to the deadline.
+    pub(crate) seconds: u64,
+    #[serde(default, rename = "correlation_id")]
+    _correlation_id: Option<String>,
+}
+
+/// Something to be done to a run.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ControlRequest {
+    #[serde(rename = "type")]
+    _type: String,
+    pub(crate) subscription_id: SubscriptionId,
+    pub(crate) session_id: SessionId,
+    #[serde(rename = "action")]
+    _action: Action,
+    #[serde(default)]
+    pub(crate) reason: Option<String>,
+    #[serde(default, rename = "correlation_id")]
+    _correlation_id: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Cancel,
+}
+
+/// A message of this producer's own.
+#[derive(Debug, PartialEq)]
+pub(crate) enum OwnMessage {
+    Extend(ExtendRequest),
+    Control(ControlRequest),
+}
+
+impl OwnMessage {
+    /// Reads one. `None`: the message is not of these types. `Some(Err)`: it is, and is not formed like one.
+    pub(crate) fn parse(text: &str) -> Option<Result<OwnMessage, serde_json::Error>> {
+        #[derive(Deserialize)]
+        struct Typed<'t> {
+            #[serde(borrow, rename = "type")]
+            name: std::borrow::Cow<'t, str>,
+        }
+        let Typed { name } = serde_json::from_str(text).ok()?;
+        match &*name {
+            EXTEND => Some(serde_json::from_str(text).map(OwnMessage::Extend)),
+            CONTROL => Some(serde_json::from_str(text).map(OwnMessage::Control)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_messages_are_closed_objects() {
+        let extend =
+            r#"{"type":"recount.extend","subscription_id":"sub_1","reply_token":"rpl_1","seconds":60}"#;
+        let control =
+            r#"{"type":"recount.control","subscription_id":"sub_1","session_id":"sess_1","action":"cancel"}"#;
+        assert!(matches!(
+            OwnMessage::parse(extend),
+            Some(Ok(OwnMessage::Extend(ExtendRequest { seconds: 60, .. })))
+        ));
+        let parsed = OwnMessage::parse(control).unwrap().unwrap();
+        assert!(matches!(parsed, OwnMessage::Control(ControlRequest { reason: None, .. })));
+        for unfit in [
+            extend.replace("60", "-1"),
+            extend.replace("60", "\"60\""),
+            extend.replace("rpl_1", "1"),
+            extend.replace("\"seconds\":60", "\"seconds\":60,\"by\":\"eve\""),
+            control.replace("cancel", "delete"),
+            control.replace("sess_1", "one"),
+            control.replace(",\"action\":\"cancel\"", ""),
+        ] {
+            assert!(matches!(OwnMessage::parse(&unfit), Some(Err(_))), "{unfit}");
+        }
+        for other in ["", "[]", "{}", r#"{"type":7}"#, r#"{"type":"confirmation.reply"}"#] {
+            assert!(OwnMessage::parse(other).is_none(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `Idempotency-Key`: a repeated request is not executed again; its result is returned again.
+//!
+//! A key is valid for one client and one path, for a day. Refusals are not stored, so that they can be
+//! corrected.
+
+use ::http::{HeaderMap, HeaderValue, Uri};
+use axum::response::Response;
+use recount_engine::{Made, Once, Standing, UnderWay};
+use recount_event::Code;
+
+use super::caller::Face;
+use crate::accept;
+use crate::error::Refusal;
+use crate::project::TurnId;
+
+const REPLAYED: &str = "idempotency-replayed";
+
+/// A request that may have been made before.
+#[derive(Default)]
+pub(super) struct IdempotentRequest {
+    pub(super) idempotency: Option<Once>,
+    /// What it made then.
+    pub(super) made: Option<Made>,
+    /// Blocks the same request while this is held.
+    _under_way: Option<UnderWay>,
+}
+
+impl IdempotentRequest {
+    pub(super) async fn of(
+        face: &Face,
+        uri: &Uri,
+        headers: &HeaderMap,
+        bytes: &[u8],
+    ) -> Result<Self, Refusal> {
+        let Some(key) = accept::idempotency_key(headers)? else { return Ok(IdempotentRequest::default()) };
+        let path = uri.path().trim_end_matches('/');
+        let idempotency = Once {
+            key: named(&["aap", &face.caller.id, path, key]),
+            body: blake3::hash(bytes).to_hex().to_string(),
+        };
+        let (under_way, made) = match face.engine.write().take_up(&idempotency).await? {
+            Standing::New(under_way) => (Some(under_way), None),
+            Standing::Made(under_way, made) => (Some(under_way), Some(made)),
+            Standing::Answered(answer) => (None, answer.location.as_deref().and_then(turn_of)),
+            Standing::Other => {
+                let detail = format!("the key {key:?} was used with another body before; use a new key");
+                return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
+            }
+            Standing::Busy => {
+                let detail = format!("a request with the key {key:?} is in progress; try again shortly");
+                return Err(Refusal::new(Code::IdempotencyInProgress, detail));
+            }
+        };
+        Ok(IdempotentRequest { idempotency: Some(idempotency), made, _under_way: under_way })
+    }
+}
+
+/// The turn that an answer came too late for, as [`TurnSetup::remember`](super::beginning::TurnSetup::remember) keeps it.
+fn turn_of(location: &str) -> Option<Made> {
+    let turn: TurnId = location.parse().ok()?;
+    Some(Made::At(turn.run, turn.opening))
+}
+
+/// Marks a response as a replay.
+pub(super) fn replayed(mut response: Response) -> Response {
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// One text of bounded length for several; no two lists of texts share one.
+fn named(texts: &[&str]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}

@@ -1,0 +1,46 @@
+//! The parameters of a new turn. See [`TurnSetup`].
+
+use recount_engine::{Answering, KeptAnswer, Profile, Receipt, SetupRow};
+use recount_event::{RunId, SessionId};
+use recount_run::Command;
+
+use super::caller::Face;
+use super::idempotency::IdempotentRequest;
+use crate::accept::Change;
+use crate::error::Refusal;
+use crate::project::TurnId;
+
+/// A turn that is to begin: where, of which agent, with what.
+pub(super) struct TurnSetup<'a> {
+    pub(super) face: &'a Face,
+    pub(super) session: SessionId,
+    pub(super) row: SetupRow,
+    pub(super) profile: &'a Profile,
+    pub(super) change: Change,
+    pub(super) traceparent: Option<String>,
+    pub(super) again: &'a IdempotentRequest,
+}
+
+impl TurnSetup<'_> {
+    /// Submits an answer to what a run waits for, with what changes from here on. `None`: there was nothing to write.
+    pub(super) async fn submit(&self, run: RunId, command: Command) -> Result<Option<Receipt>, Refusal> {
+        let answering = Answering {
+            session: self.session,
+            run,
+            command,
+            before: Some(self.row.clone()),
+            overrides: self.change.overrides.clone(),
+        };
+        Ok(self.face.engine.write().answer(answering, self.again.idempotency.as_ref()).await?)
+    }
+
+    /// Records the turn of a late answer, which appends nothing that could record it. If this fails, the turn is
+    /// looked up again.
+    pub(super) async fn remember(&self, turn: TurnId) {
+        let Some(idempotency) = &self.again.idempotency else { return };
+        let answer = KeptAnswer { status: 200, location: Some(turn.to_string()), body: String::new() };
+        if let Err(why) = self.face.engine.write().keep_answer(idempotency, answer).await {
+            tracing::warn!(%turn, %why, "an answer's key is not remembered; sent again, it is looked at again");
+        }
+    }
+}

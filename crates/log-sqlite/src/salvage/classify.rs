@@ -1,0 +1,249 @@
+//! Classifies a row by its shape: which table it is from, and what it holds.
+//!
+//! A table that is missing from the schema is recognised like any other, as long as its pages exist. Columns that a later
+//! schema adds at the end are ignored. This file must not know pages or how streams fit together.
+//! Entry point: [`classify`].
+
+use recount_log::chain::ChainValue;
+
+use super::cells::{CellPlace, StoredRow, Value};
+use crate::packing::{self, Change, FeedSpan, Slot};
+use crate::rows;
+
+/// A row of one of our tables.
+pub(super) enum ClassifiedRow {
+    Stream(StreamRow),
+    /// The index of stream names.
+    Name {
+        id: i64,
+        key: String,
+    },
+    Chunk(ChunkRow),
+    Group(GroupRow),
+    Feed {
+        first: u64,
+        spans: Vec<FeedSpan>,
+    },
+    Changes {
+        first_needed: u64,
+        rows: Vec<NewRow>,
+    },
+    Row(NewRow),
+    /// Where the tree of a table begins.
+    Root(u32),
+    /// It has the shape of one of ours, but its content is invalid.
+    Damaged,
+    /// None of ours.
+    Foreign,
+}
+
+pub(super) struct StreamRow {
+    pub(super) id: i64,
+    pub(super) key: String,
+    pub(super) next_sequence: u64,
+    pub(super) last_position: u64,
+    pub(super) head: ChainValue,
+    pub(super) first_sequence: u64,
+    pub(super) start: Option<ChainValue>,
+    pub(super) erased: bool,
+}
+
+pub(super) struct ChunkRow {
+    pub(super) place: CellPlace,
+    pub(super) stream: i64,
+    pub(super) first_sequence: u64,
+    pub(super) start: ChainValue,
+    /// Position and bytes of each record.
+    pub(super) records: Vec<(u64, Vec<u8>)>,
+}
+
+pub(super) struct GroupRow {
+    pub(super) place: CellPlace,
+    pub(super) first_position: u64,
+    pub(super) slots: Vec<Slot>,
+    pub(super) joined: Vec<u8>,
+    /// Whether the bytes are those that were written.
+    pub(super) sound: bool,
+}
+
+/// The state of a row of a space from one commit on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NewRow {
+    /// The commit, where it is in the journal of changes and not in its table.
+    pub(super) commit: u64,
+    pub(super) space: String,
+    pub(super) key: String,
+    /// Version and value; `None` when it was deleted.
+    pub(super) value: Option<(u64, Vec<u8>)>,
+}
+
+pub(super) fn classify(row: StoredRow) -> ClassifiedRow {
+    use Value::{Bytes, Null, Number, Text};
+    let StoredRow { place, number, values } = row;
+    match (number, &values[..]) {
+        (Some(id), [Null, Text(key), Number(next), Number(last), Bytes(head), rest @ ..]) => {
+            or_damaged(stream(id, key, [*next, *last], head, rest).map(ClassifiedRow::Stream))
+        }
+        (
+            Some(_),
+            [
+                Null,
+                Number(stream),
+                Number(first),
+                Number(records),
+                Number(_),
+                Bytes(start),
+                Number(position),
+                Bytes(index),
+                Bytes(positions),
+                events @ (Text(_) | Bytes(_)),
+                ..,
+            ],
+        ) => {
+            let numbers = [*first, *records, *position];
+            or_damaged(
+                chunk(place, *stream, numbers, start, [index, positions], events).map(ClassifiedRow::Chunk),
+            )
+        }
+        (Some(first), [Null, Number(records), Bytes(index), events @ (Text(_) | Bytes(_)), ..]) => {
+            or_damaged(group(place, first, *records, index, events).map(ClassifiedRow::Group))
+        }
+        (Some(first), [Null, Number(last), Bytes(spans), ..]) => or_damaged(feed(first, *last, spans)),
+        (Some(_), [Null, Number(commit), Number(first_needed), Bytes(packed), ..]) => {
+            or_damaged(changes(*commit, *first_needed, packed))
+        }
+        (None, [Text(space), Text(key), Number(version), Bytes(value), rest @ ..]) => {
+            or_damaged(row_of(space, key, *version, value, rest).map(ClassifiedRow::Row))
+        }
+        (None, [Text(key), Number(id)]) => {
+            or_damaged(text(key).map(|key| ClassifiedRow::Name { id: *id, key }))
+        }
+        (Some(_), [Text(kind), Text(_), Text(_), Number(root), Text(_)]) if kind == b"table" => {
+            or_damaged(u32::try_from(*root).ok().map(ClassifiedRow::Root))
+        }
+        _ => ClassifiedRow::Foreign,
+    }
+}
+
+fn or_damaged(found: Option<ClassifiedRow>) -> ClassifiedRow {
+    found.unwrap_or(ClassifiedRow::Damaged)
+}
+
+fn stream(id: i64, key: &[u8], [next, last]: [i64; 2], head: &[u8], rest: &[Value]) -> Option<StreamRow> {
+    // Schema 1 had no more columns.
+    let (first, start, erased) = match rest {
+        [] => (0, None, false),
+        [Value::Number(first), Value::Null, Value::Number(erased), ..] => (*first, None, *erased != 0),
+        [Value::Number(first), Value::Bytes(start), Value::Number(erased), ..] => {
+            (*first, Some(chain(start)?), *erased != 0)
+        }
+        _ => return None,
+    };
+    let (next_sequence, first_sequence) = (unsigned(next)?, unsigned(first)?);
+    (first_sequence <= next_sequence && id > 0).then_some(())?;
+    let (key, last_position, head) = (text(key)?, unsigned(last)?, chain(head)?);
+    Some(StreamRow { id, key, next_sequence, last_position, head, first_sequence, start, erased })
+}
+
+fn chunk(
+    place: CellPlace,
+    stream: i64,
+    [first, records, position]: [i64; 3],
+    start: &[u8],
+    [index, positions]: [&[u8]; 2],
+    events: &Value,
+) -> Option<ChunkRow> {
+    let (joined, is_text) = joined(events)?;
+    let ranges = packing::chunk_ranges(index, is_text, joined)?;
+    let first_position = unsigned(position)?;
+    (ranges.len() as u64 == unsigned(records)? && !ranges.is_empty() && stream > 0).then_some(())?;
+    let record = |(place, range)| {
+        Some((
+            packing::position(first_position, positions, place)?,
+            joined.get::<std::ops::Range<usize>>(range)?.to_vec(),
+        ))
+    };
+    let records = ranges.into_iter().enumerate().map(record).collect::<Option<Vec<_>>>()?;
+    records.is_sorted_by(|one, other| one.0 < other.0).then_some(())?;
+    Some(ChunkRow { place, stream, first_sequence: unsigned(first)?, start: chain(start)?, records })
+}
+
+fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Value) -> Option<GroupRow> {
+    let (joined, is_text) = joined(events)?;
+    let slots = packing::group_slots(index, is_text, joined, unsigned(records)?)?;
+    (!slots.is_empty() && first > 0).then_some(())?;
+    let sound = packing::group_is_sound(index, joined)
+        && packing::index_is_sound(unsigned(first)?, is_text, index, joined);
+    Some(GroupRow { place, first_position: unsigned(first)?, slots, joined: joined.to_vec(), sound })
+}
+
+fn feed(first: i64, last: i64, spans: &[u8]) -> Option<ClassifiedRow> {
+    let (first, last) = (unsigned(first)?, unsigned(last)?);
+    let spans = packing::spans_of_feed(spans)?;
+    let end = spans.iter().try_fold(first, |end, span| end.checked_add(span.count))?;
+    (last.checked_add(1) == Some(end)).then_some(ClassifiedRow::Feed { first, spans })
+}
+
+fn changes(commit: i64, first_needed: i64, packed: &[u8]) -> Option<ClassifiedRow> {
+    let (commit, first_needed) = (unsigned(commit)?, unsigned(first_needed)?);
+    let changes = packing::changes_of(commit, first_needed, packed)?;
+    let row = |Change { space, key, row }: Change<'_>| NewRow {
+        commit,
+        space: space.to_owned(),
+        key: key.to_owned(),
+        value: row.map(|(version, value)| (version, value.to_vec())),
+    };
+    Some(ClassifiedRow::Changes { first_needed, rows: changes.into_iter().map(row).collect() })
+}
+
+/// Before schema 5 rows had no checksum; then a changed row cannot be recognised.
+fn row_of(space: &[u8], key: &[u8], version: i64, value: &[u8], rest: &[Value]) -> Option<NewRow> {
+    let version = unsigned(version).filter(|version| *version > 0)?;
+    let (space, key) = (text(space)?, text(key)?);
+    let is_sound = match rest {
+        [] => true,
+        [Value::Number(sum), ..] => *sum == rows::sum(&space, &key, version, value),
+        _ => false,
+    };
+    is_sound.then(|| NewRow { commit: 0, space, key, value: Some((version, value.to_vec())) })
+}
+
+fn joined(events: &Value) -> Option<(&[u8], bool)> {
+    match events {
+        Value::Text(bytes) => Some((bytes, true)),
+        Value::Bytes(bytes) => Some((bytes, false)),
+        _ => None,
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+fn chain(bytes: &[u8]) -> Option<ChainValue> {
+    Some(ChainValue(bytes.try_into().ok()?))
+}
+
+fn unsigned(number: i64) -> Option<u64> {
+    u64::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_row(version: i64, value: &[u8], rest: &[Value]) -> bool {
+        row_of(b"records", b"token/1", version, value, rest).is_some()
+    }
+
+    #[test]
+    fn a_row_that_does_not_fit_its_checksum_is_damaged() {
+        let sum = Value::Number(rows::sum("records", "token/1", 3, b"{\"scopes\":[\"read\"]}"));
+        let fits = std::slice::from_ref(&sum);
+        assert!(is_row(3, b"{\"scopes\":[\"read\"]}", fits));
+        assert!(!is_row(3, b"{\"scopes\":[\"admin\"]}", fits), "it is still JSON");
+        assert!(!is_row(2, b"{\"scopes\":[\"read\"]}", fits), "the version is covered");
+        assert!(!is_row(3, b"{\"scopes\":[\"read\"]}", &[Value::Null]), "the sum is gone");
+        assert!(is_row(3, b"anything", &[]), "rows of before schema 5 have none");
+    }
+}

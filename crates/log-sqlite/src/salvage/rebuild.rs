@@ -1,0 +1,200 @@
+//! Builds a new store from what was found: streams with their places, rows with their versions, and nothing else.
+//!
+//! Records are staged in a file of their own and written in the order of their positions, as in a schema upgrade;
+//! positions without a record are marked as removed. In the end each stream must lead to the
+//! head of its records. This file must not know how anything was found. Entry point: [`rebuild`].
+
+use std::path::Path;
+
+use recount_log::chain::ChainValue;
+use recount_log::{Fault, FaultKind, Retry};
+use rusqlite::{Connection, params};
+
+use super::classify::StreamRow;
+use super::{Salvage, SalvagedRow, Stream, show};
+use crate::connection::{DatabaseFile, Role};
+use crate::fault::{FaultContext as _, corrupt};
+use crate::folder::{Folder, make_database_at, sync_folder};
+use crate::gather::Window;
+use crate::layout::{self, NewFeed, StreamTail, Totals, int};
+use crate::limits::{MIGRATION_BATCH_BYTES, SALVAGE_BATCH_RECORDS};
+use crate::options::SqliteOptions;
+use crate::packing::{self, FeedSpan, NOBODY};
+use crate::{rows, schema, seal};
+
+/// Where records wait for their turn.
+const STAGE: &str = "salvage-stage.db";
+
+/// What is left of an erased stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tombstone {
+    next_sequence: u64,
+    pub(super) last_position: u64,
+    head: ChainValue,
+    start: Option<ChainValue>,
+}
+
+impl Tombstone {
+    pub(super) fn of(row: &StreamRow) -> Self {
+        let StreamRow { next_sequence, last_position, head, start, .. } = *row;
+        Tombstone { next_sequence, last_position, head, start }
+    }
+}
+
+/// Makes a store in a folder that holds none.
+pub(super) fn rebuild(
+    salvage: &mut Salvage,
+    to: &Path,
+    streams: &[Stream],
+    choose: &dyn Fn(SalvagedRow<'_>) -> bool,
+) -> Result<(), Fault> {
+    let folder = Folder::take(to)?;
+    if folder.database().exists() {
+        let message = format!("{} holds a store already; choose a new folder", to.display());
+        return Err(Fault::new(FaultKind::Io, Retry::Never, message));
+    }
+    folder.make_database()?;
+    let options = SqliteOptions::new(to);
+    let place =
+        DatabaseFile { database: folder.database(), durability: options.durability, vfs: options.vfs };
+    let connection = place.open(Role::Writer)?;
+    schema::migrate(&connection, &place.name()).map_err(|refusal| match refusal {
+        schema::Refusal::NotOurs(fault)
+        | schema::Refusal::Damaged(fault)
+        | schema::Refusal::Failed(fault) => fault,
+    })?;
+    let stage = to.join(STAGE);
+    make_database_at(&stage)?;
+    stage_records(salvage, &connection, &stage, streams)?;
+    let written = write(salvage, &connection, streams, choose);
+    connection.execute_batch("DETACH stage").context("closing what was staged")?;
+    std::fs::remove_file(&stage).context(&format!("removing {}", stage.display()))?;
+    written?;
+    Folder::sync(&folder)?;
+    sync_folder(to.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
+/// Writes all records to a staging file, each at its position, under the numbers that their streams will have.
+fn stage_records(
+    salvage: &mut Salvage,
+    connection: &Connection,
+    stage: &Path,
+    streams: &[Stream],
+) -> Result<(), Fault> {
+    let context = "staging records";
+    connection.execute("ATTACH ?1 AS stage", [stage.to_string_lossy()]).context(context)?;
+    // It is thrown away whatever happens.
+    connection
+        .execute_batch(
+            "PRAGMA stage.journal_mode = OFF; PRAGMA stage.synchronous = OFF;
+            CREATE TABLE stage.records (position INTEGER PRIMARY KEY, stream INTEGER NOT NULL,
+                sequence INTEGER NOT NULL, bytes BLOB NOT NULL);
+            BEGIN",
+        )
+        .context(context)?;
+    {
+        let mut insert =
+            connection.prepare("INSERT INTO stage.records VALUES (?1, ?2, ?3, ?4)").context(context)?;
+        for (number, stream) in (1_i64..).zip(streams).filter(|(_, stream)| !stream.erased) {
+            show(&mut salvage.image, stream.id, &stream.woven.kept, &mut |sequence, position, bytes| {
+                let values = params![int(position), number, int(sequence), bytes];
+                insert
+                    .execute(values)
+                    .context(&format!("staging record {sequence} of stream {}", stream.key))
+                    .map(drop)
+            })?;
+        }
+    }
+    connection.execute_batch("COMMIT").context(context)
+}
+
+fn write(
+    salvage: &Salvage,
+    connection: &Connection,
+    streams: &[Stream],
+    choose: &dyn Fn(SalvagedRow<'_>) -> bool,
+) -> Result<(), Fault> {
+    let context = "writing what was salvaged";
+    connection.execute_batch("BEGIN IMMEDIATE").context(context)?;
+    for (number, stream) in (1_i64..).zip(streams) {
+        layout::insert_stream(connection, &stream.key, number).context(context)?;
+        layout::update_stream(connection, &stream.key, &first_tail(number, stream)).context(context)?;
+    }
+    write_records(connection)?;
+    for ((space, key), (version, value)) in &salvage.rows {
+        if choose(SalvagedRow { space, key, value }) {
+            rows::put_row(connection, space, key, *version, value)
+                .context(&format!("writing row {space}/{key}"))?;
+        }
+    }
+    for stream in streams.iter().filter(|stream| !stream.erased) {
+        let written = layout::stream_tail(connection, &stream.key).context(context)?;
+        if written.is_none_or(|tail| (tail.next_sequence, tail.head) != (stream.end, stream.head)) {
+            return Err(corrupt(format!("stream {} was not written as it was read", stream.key)));
+        }
+    }
+    connection.execute_batch("COMMIT").context(context)
+}
+
+/// The tail of a stream before its records are written.
+fn first_tail(id: i64, stream: &Stream) -> StreamTail {
+    let fresh = StreamTail::empty(id, &stream.key);
+    if let Some(tombstone) = stream.tombstone {
+        return StreamTail {
+            next_sequence: tombstone.next_sequence,
+            first_sequence: tombstone.next_sequence,
+            last_position: tombstone.last_position,
+            head: tombstone.head,
+            start: tombstone.start.unwrap_or(tombstone.head),
+            erased: true,
+            ..fresh
+        };
+    }
+    let (first, start) = (stream.first_sequence, stream.start);
+    StreamTail { next_sequence: first, first_sequence: first, head: start, start, ..fresh }
+}
+
+/// Writes all staged records in the order of their positions.
+fn write_records(connection: &Connection) -> Result<(), Fault> {
+    let context = "writing what was salvaged";
+    let mut all = Totals::default();
+    let mut land = |mut window: Window<'_>| -> Result<(), Fault> {
+        window.pieces(&mut |piece| {
+            seal::land_one(connection, &piece)?;
+            all.more(piece.new);
+            Ok(true)
+        })?;
+        window.feed()?.iter().try_for_each(|row| layout::insert_feed(connection, row).context(context))
+    };
+    let mut statement = connection
+        .prepare("SELECT position, stream, sequence, bytes FROM stage.records ORDER BY position")
+        .context(context)?;
+    let mut found = statement.query([]).context(context)?;
+    let (mut window, mut records, mut next) = (Window::new(connection), 0, 1);
+    while let Some(row) = found.next().context(context)? {
+        let position = layout::number(row, 0).context(context)?;
+        if position > next || window.bytes() >= MIGRATION_BATCH_BYTES || records >= SALVAGE_BATCH_RECORDS {
+            if records > 0 {
+                land(std::mem::replace(&mut window, Window::new(connection)))?;
+            }
+            records = 0;
+        }
+        if position > next {
+            layout::insert_feed(connection, &nobodys(next, position - 1)).context(context)?;
+        }
+        let bytes = layout::bytes(row, 3).context(context)?;
+        let sequence = layout::number(row, 2).context(context)?;
+        window.push(position, row.get(1).context(context)?, sequence, &bytes)?;
+        (records, next) = (records + 1, position + 1);
+    }
+    if records > 0 {
+        land(window)?;
+    }
+    layout::set_totals(connection, all).context(context)
+}
+
+/// Positions of removed records.
+fn nobodys(first: u64, last: u64) -> NewFeed {
+    let span = FeedSpan { stream: NOBODY, first_sequence: 0, count: last - first + 1 };
+    NewFeed { first, last, spans: packing::feed_spans(&[span]) }
+}

@@ -1,0 +1,97 @@
+//! A deterministic agent for conformance suites (`serve --conformance-agent`): it has a room of the surface in use, and
+//! plays one of a few scripts for each input. Its runs are external runs like those of any program, so what a suite sees
+//! is the server's own projection, shaping and replies.
+//!
+//! [`ConformanceAgent`] is the entry point, `play` reports the events of a script. It must not know AAEP's events.
+
+mod play;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use recount_aaep_kit::scenario::Scenario;
+use recount_aaep_kit::scripted::scripts;
+use recount_engine::{Engine, Error, NewRun};
+use recount_event::family::run::{Queued, RunKind};
+use recount_event::{RunId, SessionId};
+use recount_face_aaep::RoomAgent;
+use recount_run::{CancelledBy, Command};
+use recount_world::Kind;
+
+use self::play::Player;
+use crate::{StartError, limits};
+
+/// The room that the agent has.
+const ROOM: &str = "conformance";
+
+/// See the head of this file.
+pub(crate) struct ConformanceAgent {
+    engine: Engine,
+    session: SessionId,
+}
+
+impl ConformanceAgent {
+    /// An agent with a session of its own for its runs, of which several may be at work.
+    pub(crate) async fn new(engine: &Engine) -> Result<ConformanceAgent, StartError> {
+        let row = engine.write().create_session(Some("Conformance".to_owned())).await;
+        let row =
+            row.map_err(|why| StartError::failed(format!("the conformance agent cannot start: {why}")))?;
+        Ok(ConformanceAgent { engine: engine.clone(), session: row.id })
+    }
+}
+
+impl RoomAgent for ConformanceAgent {
+    fn room(&self) -> &str {
+        ROOM
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn session(&self) -> SessionId {
+        self.session
+    }
+
+    fn begin(&self, input: &str) -> Pin<Box<dyn Future<Output = Result<RunId, Error>> + Send + '_>> {
+        let script = scripts::script(scripts::scenario(input, true));
+        let prompt_wait = prompt_wait(input);
+        Box::pin(async move {
+            // The input is nowhere in the run: suites put secrets into it.
+            let queued = Queued { title: Some(script.begins.to_owned()), ..Queued::new(RunKind::External) };
+            let new = NewRun { queued, task: None, session: Some(self.session), resumed_from: None };
+            let (run, _) = self.engine.write().create_run(new).await?;
+            let player = Player::new(&self.engine, run, prompt_wait).await?;
+            let engine = self.engine.clone();
+            self.engine.world().tasks.spawn(Kind::Effect, |mut shutdown| async move {
+                tokio::select! {
+                    () = shutdown.requested() => {}
+                    played = player.play(&script) => if let Err(error) = played {
+                        tracing::warn!(%error, %run, "a script was not played to its end");
+                        cancel(&engine, run).await;
+                    }
+                }
+            });
+            Ok(run)
+        })
+    }
+}
+
+/// Ends a run whose script was broken off; nothing else would.
+async fn cancel(engine: &Engine, run: RunId) {
+    let reason = "its script was not played to its end".to_owned();
+    let command = Command::Cancel { by: CancelledBy::System, reason };
+    if let Err(error) = engine.write().submit(run, command).await {
+        tracing::debug!(%error, %run, "the run has ended already");
+    }
+}
+
+/// How long a prompt waits. The public suite gives up on a session after two seconds of silence, so what it asks for in
+/// its own words waits for less; `recount aaep conformance` replies wrongly first, and takes longer.
+fn prompt_wait(input: &str) -> Duration {
+    match Scenario::of(input) {
+        Some(_) => limits::CONFORMANCE_PROMPT_WAIT,
+        None => limits::CONFORMANCE_PROMPT_WAIT_SHORT,
+    }
+}
