@@ -307,7 +307,7 @@ mod tests {
     fn places(folder: &tempfile::TempDir, machine: &Hierarchies) -> Vec<(String, String, Vec<&'static str>)> {
         let under = |path: &Path| path.strip_prefix(folder.path()).unwrap().display().to_string();
         let wanted = wanted(machine, MOST).into_iter();
-        let files = |wanted: &Wanted| wanted.bounds.iter().map(|bound| bound.file).collect();
+        let files = |wanted: &WantedGroup| wanted.bounds.iter().map(|bound| bound.file).collect();
         wanted.map(|wanted| (under(&wanted.within), under(&wanted.before), files(&wanted))).collect()
     }
 

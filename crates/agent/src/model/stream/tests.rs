@@ -23,8 +23,8 @@ fn hear(api: &str, chunks: Vec<Bytes>) -> Heard {
             "anthropic" => anthropic::events(),
             _ => openai::chunks(),
         };
-        let mut answer = Answer::begin(&endpoint, "", Vec::new(), protocol);
-        answer.stage = Stage::Reading(chunks);
+        let mut answer = ModelStream::begin(&endpoint, "", Vec::new(), protocol);
+        answer.stage = ConnectionStage::Reading(chunks);
         let mut pieces = Vec::new();
         loop {
             match answer.next().await {
