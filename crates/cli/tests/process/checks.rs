@@ -288,5 +288,5 @@ async fn a_folder_that_cannot_be_locked_is_told_plainly() {
     // Cannot be written by anybody, whoever runs this test.
     std::fs::remove_file(data.path().join("lock")).unwrap();
     std::fs::create_dir(data.path().join("lock")).unwrap();
-    offline(data.path(), &[]).bad(5, "look at a copy of it");
+    offline(data.path(), &[]).bad(5, "use a copy of it");
 }
