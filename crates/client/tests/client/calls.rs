@@ -2,8 +2,8 @@
 
 use recount_client::request::{
     AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun,
-    CreateSession, CreateTask, Producer, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun,
-    RetryRun, SendMessage, Verdict,
+    CreateSession, CreateTask, ExtendPrompt, Producer, Prune, PruneRun, RejectHandoff, ResolveApproval,
+    ResumeRun, RetryRun, SendMessage, Verdict,
 };
 use recount_client::routes::ROUTES;
 use recount_client::{Client, ClientError, Listing, Source, Until};
@@ -76,15 +76,18 @@ async fn every_route_has_its_call() {
     refused(client.list_approvals(&listing).await.err());
     refused(client.get_approval("a").await.err());
     refused(client.resolve_approval("a", &resolve).await.err());
+    refused(client.extend_approval("a", &ExtendPrompt { seconds: 60 }).await.err());
     refused(client.list_allowances(&Listing::default(), Some("run"), Some("r"), None).await.err());
     refused(client.take_back_allowance("w").await.err());
     refused(client.list_clarifications(&listing).await.err());
     refused(client.get_clarification("q").await.err());
     refused(client.answer_clarification("q", &answer).await.err());
+    refused(client.extend_clarification("q", &ExtendPrompt { seconds: 60 }).await.err());
     refused(client.list_handoffs(&listing).await.err());
     refused(client.get_handoff("h").await.err());
     refused(client.acknowledge_handoff("h", &AcknowledgeHandoff::default()).await.err());
     refused(client.reject_handoff("h", &RejectHandoff::default()).await.err());
+    refused(client.extend_handoff("h", &ExtendPrompt { seconds: 60 }).await.err());
     let sent = client.upload_artifact(b"bytes".to_vec(), "image/png", Some("image"), Some("a b")).await;
     refused(sent.err());
     refused(client.list_artifacts(&listing, Some("r"), Some("t")).await.err());

@@ -29,7 +29,7 @@ pub struct History {
     gathers: Option<usize>,
     /// The runs folded so far, in order; the last one is active.
     runs: Vec<RunId>,
-    run: Run,
+    run: ActiveRun,
     /// Calls that lines speak of and that are not settled, of all runs.
     open: BTreeSet<(RunId, ForeignId)>,
     cut: Option<Cut>,
@@ -37,9 +37,9 @@ pub struct History {
     trims: BTreeMap<ForeignId, Vec<u64>>,
 }
 
-/// What is known of the run at work.
+/// The state of the active run.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Run {
+struct ActiveRun {
     /// The request of the run, until a message has it.
     request: Option<(u64, String)>,
     /// What a person sent along and no line holds yet: it joins their next words.
@@ -207,7 +207,7 @@ impl History {
     /// The events of the next run follow. Whatever the last one left open stays so.
     pub fn next_run(&mut self) {
         self.gathers = None;
-        self.run = Run::default();
+        self.run = ActiveRun::default();
     }
 
     /// All lines.
@@ -338,7 +338,7 @@ impl History {
     }
 }
 
-impl Run {
+impl ActiveRun {
     /// The text of a prompt that the run waits for from now on.
     fn prompt_text(&mut self, one: &WaitsFor) -> Option<String> {
         let text = match one.kind {
