@@ -88,7 +88,7 @@ async fn tasks_and_their_runs_are_listed_apart() {
     let mut tasks = Vec::new();
     for _ in 0..3 {
         let (row, _) = scene.engine.write().create_task(None, None).await.unwrap();
-        tasks.push(row.id.clone());
+        tasks.push(row.id);
         let task = row.id;
         for _ in 0..2 {
             let run = scene.queue_for(Some(task)).await.unwrap();

@@ -282,7 +282,7 @@ async fn an_answer_that_fails_leaves_the_setup_as_it_was() {
         let standing = scene.engine.write().take_up(&once).await.unwrap();
         let made = if let recount_engine::Standing::Made(_, made) = standing { Some(made) } else { None };
         let sequence = scene.types(run).await.len() as u64 - 1;
-        assert_eq!(made, happens.then(|| Made::At(run, sequence)));
+        assert_eq!(made, happens.then_some(Made::At(run, sequence)));
         let goes_on = scene.types(run).await.last().unwrap() == "run.continued";
         let changed = spoken(&scene, session).await == (Some("Dutch".into()), "second".into());
         assert_eq!((goes_on, changed), (happens, happens));

@@ -4,7 +4,7 @@
 //! the run decides between replies that come at the same time.
 
 use recount_aaep::Kind;
-use recount_aaep::wire::{ReplyToken, Timestamp};
+use recount_aaep::wire::Timestamp;
 use recount_engine::{ApprovalRow, ClarificationRow, Error, Scope};
 use recount_event::{Code, ForeignId, RunId, time};
 use recount_run::{CancelledBy, Command, PromptKind};
@@ -17,7 +17,7 @@ use crate::subscription::Subscription;
 
 /// A prompt without an outcome, as the catalogue has it.
 pub(super) enum OpenRow {
-    Approval(ApprovalRow),
+    Approval(Box<ApprovalRow>),
     Clarification(ClarificationRow),
 }
 
@@ -70,11 +70,7 @@ async fn answer(
     if !subscription.caller().may(Scope::Approve) {
         return Err(Outcome::NotEntitled.into());
     }
-    let shown = reply.token().and_then(|token: &ReplyToken| {
-        // Out of the lock at once.
-        let found = subscription.replies().shown().find(token).cloned();
-        found
-    });
+    let shown = reply.token().and_then(|token| subscription.replies().shown().find(token).cloned());
     let shown = shown.ok_or(Outcome::TokenUnknown)?;
     let kind = match shown.shape {
         PromptShape::Confirmation => Kind::AwaitingConfirmation,
@@ -151,7 +147,7 @@ pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Opt
         return Some(None);
     };
     let row = match shown.shape {
-        PromptShape::Confirmation => engine.read().approval(&id).await.ok()?.map(OpenRow::Approval),
+        PromptShape::Confirmation => engine.read().approval(&id).await.ok()?.map(Box::new).map(OpenRow::Approval),
         PromptShape::Clarification => {
             engine.read().clarification(&id).await.ok()?.map(OpenRow::Clarification)
         }
