@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::server::{Answer, Server, recount};
 
 #[path = "../../../aaep-kit/tests/exchange/public_suite.rs"]
-mod public_suite;
+mod suite;
 #[path = "../../../aaep-kit/tests/exchange/python.rs"]
 mod python;
 
-use public_suite::SuiteRun;
+use suite::SuiteRun;
 
 /// A server whose room `conformance` has an agent.
 fn producer(data: &Path, compat: bool) -> Server {
@@ -31,7 +31,7 @@ fn room(server: &Server) -> String {
 }
 
 fn suite(endpoint: &str, level: u8) -> SuiteRun {
-    public_suite::run(&python::program("aaep-conformance"), endpoint, level)
+    suite::run(&python::program("aaep-conformance"), endpoint, level)
 }
 
 /// All checks pass but the one that counts the replies of the suite itself.

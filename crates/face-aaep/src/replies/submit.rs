@@ -18,7 +18,7 @@ use crate::subscription::Subscription;
 /// A prompt without an outcome, as the catalogue has it.
 pub(super) enum OpenRow {
     Approval(Box<ApprovalRow>),
-    Clarification(ClarificationRow),
+    Clarification(Box<ClarificationRow>),
 }
 
 /// Why a message has no effect, and what of its prompt is known by then.
@@ -147,9 +147,11 @@ pub(super) async fn find_open(subscription: &Subscription, shown: &Shown) -> Opt
         return Some(None);
     };
     let row = match shown.shape {
-        PromptShape::Confirmation => engine.read().approval(&id).await.ok()?.map(Box::new).map(OpenRow::Approval),
+        PromptShape::Confirmation => {
+            engine.read().approval(&id).await.ok()?.map(Box::new).map(OpenRow::Approval)
+        }
         PromptShape::Clarification => {
-            engine.read().clarification(&id).await.ok()?.map(OpenRow::Clarification)
+            engine.read().clarification(&id).await.ok()?.map(Box::new).map(OpenRow::Clarification)
         }
     };
     Some(row.filter(OpenRow::is_pending))

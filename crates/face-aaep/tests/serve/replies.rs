@@ -504,7 +504,7 @@ async fn a_long_prompt_tells_its_time_at_a_half_and_a_tenth_while_it_is_open() {
     asks(&mut run, 120).await;
     let token = follower.prompt().await.reply_token;
     let is_progress = |body: &Body| matches!(body, Body::ProgressUpdated(_));
-    let began = tokio::time::Instant::now();
+    let began = recount_world::moment();
     for (seconds, said) in [(60, "60 seconds are left to answer."), (108, "12 seconds are left to answer.")] {
         // A test waits half a minute for an event.
         tokio::time::sleep_until(began + Duration::from_secs(seconds - 20)).await;
