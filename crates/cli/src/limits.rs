@@ -96,8 +96,11 @@ pub(crate) const COLUMNS_DEFAULT: usize = 80;
 /// Bytes that are read from the keyboard at a time; more wait in the terminal.
 pub(crate) const KEY_BYTES: usize = 256;
 
-/// How long one utterance may take; then the next one is spoken, whatever is reported.
-pub(crate) const SPEECH_UTTERANCE_WAIT: Duration = Duration::from_secs(600);
+/// How long one utterance may take beside the time of its characters; then the next one is spoken, whatever is reported.
+pub(crate) const SPEECH_UTTERANCE_WAIT: Duration = Duration::from_secs(10);
+
+/// How long each character of an utterance may take: twice as long as with the slowest rate.
+pub(crate) const SPEECH_CHARACTER_WAIT: Duration = Duration::from_millis(250);
 
 /// How long the end of an utterance that was cancelled is awaited; then the next one is spoken.
 pub(crate) const SPEECH_CANCEL_WAIT: Duration = Duration::from_secs(2);

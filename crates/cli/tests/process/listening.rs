@@ -1,6 +1,7 @@
 //! A real server and listeners of a run: over an event stream, a WebSocket and standard input and output; and what of it
 //! is in the server's log.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -122,9 +123,13 @@ fn a_run_is_heard_the_same_over_every_transport() {
     for capture in captures {
         assert_eq!(capture.end().1, 0);
     }
-    let heard = ["http.jsonl", "socket.jsonl", "stdio.jsonl"].map(|name| house.captured(name));
+    let mut heard = ["http.jsonl", "socket.jsonl", "stdio.jsonl"].map(|name| house.captured(name));
     assert_eq!(heard[0].len(), 1);
     assert_eq!(heard[0][0]["question"], "Does the canary sing?");
+    // A token is of one subscription.
+    let tokens: BTreeSet<String> =
+        heard.iter_mut().map(|of_one| of_one[0]["reply_token"].take().to_string()).collect();
+    assert_eq!(tokens.len(), 3, "{tokens:?}");
     assert_eq!((&heard[0], &heard[0]), (&heard[1], &heard[2]));
 }
 

@@ -182,7 +182,7 @@ async fn a_run_is_narrated_as_lines_and_ends_as_the_run_did() {
     let failed = story::create(&client, "Another").await;
     let ending = [
         ("run.started", "{}"),
-        ("run.failed", r#"{"error_category":"permanent","error_code":"tool_failed"}"#),
+        ("run.failed", r#"{"code":"tool_failed","message":"The tool failed.","retriable":false}"#),
     ];
     story::tell(&client, &failed, 0, &ending).await;
     let told = Answer::of(recount().args(["--url", &server.url(), "narrate", &failed, "--text"]));

@@ -128,7 +128,7 @@ async fn a_deadline_is_moved_whatever_it_is_of() {
     story::tell(&client, &run, 1, &asked).await;
     for id in ["one", "two", "three"] {
         let extended = server.ask(&["extend", id, "10m"]).good();
-        let until = extended.strip_prefix(&format!("{id} has time until ")).unwrap().trim();
+        let until = extended.strip_prefix(&format!("{id} expires at ")).expect(&extended).trim();
         let shown = server.ask(&["show", &run]).good();
         assert!(shown.contains(&format!("{id} extended until {until} by operator")), "{shown}");
     }
@@ -137,7 +137,7 @@ async fn a_deadline_is_moved_whatever_it_is_of() {
     server.ask(&["extend", "one", "2d"]).bad(1, "limit_reached");
     server.ask(&["extend", "four", "10m"]).bad(1, "extension_refused");
     server.ask(&["extend", "nobody", "10m"]).bad(2, "no approval, question or handoff");
-    server.ask(&["extend", "one", "soon"]).bad(2, "say one such as");
+    server.ask(&["extend", "one", "soon"]).bad(2, "use a time such as");
 }
 
 #[tokio::test]

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::server::{Answer, Server, recount};
 
-#[path = "../../../aaep-kit/tests/exchange/public_suite.rs"]
-mod suite;
 #[path = "../../../aaep-kit/tests/exchange/python.rs"]
 mod python;
+#[path = "../../../aaep-kit/tests/exchange/public_suite.rs"]
+mod suite;
 
 use suite::SuiteRun;
 

@@ -80,7 +80,7 @@ impl Stage {
                 Some(report) => self.heard(report),
                 None => return Ok(()),
             },
-            outcome = self.voice.go_on() => return outcome,
+            report = self.voice.report() => return self.voice.go_on(report).await,
         };
         self.carry_out(effects).await
     }
@@ -171,7 +171,8 @@ impl Stage {
     async fn finish_speaking(&mut self) -> Result<(), Failure> {
         let spoken = async {
             while !self.voice.is_silent() {
-                self.voice.go_on().await?;
+                let report = self.voice.report().await;
+                self.voice.go_on(report).await?;
             }
             Ok(())
         };

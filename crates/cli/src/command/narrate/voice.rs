@@ -18,6 +18,9 @@ pub(super) enum Voice {
     Speech(Box<Speech>),
 }
 
+/// Whether the utterance that was spoken has ended, or why speech failed.
+pub(super) struct SpeechReport(Result<bool, SsipError>);
+
 pub(super) struct Speech {
     client: SsipClient,
     queue: SpeechQueue,
@@ -64,10 +67,23 @@ impl Voice {
         self.checked(outcome)
     }
 
-    /// Waits for what speech reports, and speaks what comes next. Never ends for text.
-    pub(super) async fn go_on(&mut self) -> Result<(), Failure> {
-        let Voice::Speech(speech) = self else { return std::future::pending().await };
-        let outcome = speech.go_on().await;
+    /// Waits for what speech reports. Never ends for text. Nothing is lost if the future is dropped; what it reports goes to
+    /// [`Voice::go_on`].
+    pub(super) async fn report(&mut self) -> SpeechReport {
+        match self {
+            Voice::Text { .. } => std::future::pending().await,
+            Voice::Speech(speech) => SpeechReport(speech.has_ended().await),
+        }
+    }
+
+    /// Speaks what comes next, if the last utterance has ended. It must not be dropped before its end: the dispatcher would
+    /// have been given half a command.
+    pub(super) async fn go_on(&mut self, report: SpeechReport) -> Result<(), Failure> {
+        let Voice::Speech(speech) = self else { return Ok(()) };
+        let outcome = match report.0 {
+            Ok(has_ended) => speech.go_on(has_ended).await,
+            Err(why) => Err(why),
+        };
         self.checked(outcome)
     }
 
@@ -124,12 +140,15 @@ impl Speech {
     async fn speak_next(&mut self) -> Result<(), SsipError> {
         if let Some(utterance) = self.queue.take_next() {
             let id = self.client.speak(&utterance).await?;
-            self.current = Some((id, moment() + limits::SPEECH_UTTERANCE_WAIT));
+            let characters = u32::try_from(utterance.text.chars().count()).unwrap_or(u32::MAX);
+            let wait = limits::SPEECH_CHARACTER_WAIT.saturating_mul(characters);
+            self.current = Some((id, moment() + limits::SPEECH_UTTERANCE_WAIT + wait));
         }
         Ok(())
     }
 
-    async fn go_on(&mut self) -> Result<(), SsipError> {
+    /// Waits for an event of speech, or until the utterance is given up: whether it has ended.
+    async fn has_ended(&mut self) -> Result<bool, SsipError> {
         let until = self.current.as_ref().map(|(_, until)| *until);
         let late = async {
             match until {
@@ -137,15 +156,18 @@ impl Speech {
                 None => std::future::pending().await,
             }
         };
-        let has_ended = tokio::select! {
-            event = self.client.next() => match event? {
+        tokio::select! {
+            event = self.client.next() => Ok(match event? {
                 SpeechEvent::Began(_) => false,
                 SpeechEvent::Ended(id) | SpeechEvent::Cancelled(id) => {
                     self.current.as_ref().is_some_and(|(current, _)| *current == id)
                 }
-            },
-            () = late => true,
-        };
+            }),
+            () = late => Ok(true),
+        }
+    }
+
+    async fn go_on(&mut self, has_ended: bool) -> Result<(), SsipError> {
         if has_ended {
             self.current = None;
             self.queue.ended();
