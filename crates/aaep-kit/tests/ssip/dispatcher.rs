@@ -8,9 +8,6 @@ use std::time::Duration;
 /// How long anything may take; reached only when it will never come.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Between two looks at a condition, so that many tests at a time do not keep the processors from what they wait for.
-const PAUSE: Duration = Duration::from_millis(5);
-
 const MISSING: &str = "speech-dispatcher cannot be started; install it: apt-get install -y --no-install-recommends speech-dispatcher";
 
 pub(crate) struct Dispatcher {
@@ -56,7 +53,7 @@ impl Dispatcher {
             assert!(recount_world::moment() < until, "it opens no socket: {}", dispatcher.log());
             let ended = dispatcher.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended: {}", dispatcher.log());
-            std::thread::sleep(PAUSE);
+            std::thread::yield_now();
         }
         dispatcher
     }
@@ -82,7 +79,7 @@ impl Dispatcher {
         let until = recount_world::moment() + PATIENCE;
         while !self.spoken().contains(text) {
             assert!(recount_world::moment() < until, "{text:?} is not spoken; there is: {}", self.spoken());
-            std::thread::sleep(PAUSE);
+            std::thread::yield_now();
         }
     }
 

@@ -23,18 +23,23 @@ pub(super) struct Decided {
 
 const MODIFIED: &str = "the reply accepts a changed action, and changed actions are not supported";
 
-/// What a confirmation decides. One that accepts a changed action rejects the action that was asked for (R-087).
-pub(super) fn decision(reply: &ConfirmationReply) -> Decided {
+/// What a confirmation decides; `None` for a word that is no decision. One that accepts a changed action rejects the action
+/// that was asked for (R-087).
+pub(super) fn decision(reply: &ConfirmationReply) -> Option<Decided> {
     let rationale = reply.decision_rationale.as_deref().map(str::trim).filter(|text| !text.is_empty());
-    let accepts = reply.decision == Decision::Accept;
+    let accepts = match reply.decision {
+        Decision::Accept => true,
+        Decision::Reject => false,
+        Decision::Other(_) => return None,
+    };
     if accepts && reply.modified_action.is_some() {
         let comment = match rationale {
             Some(rationale) => format!("{MODIFIED}: {rationale}"),
             None => MODIFIED.to_owned(),
         };
-        return Decided { approve: false, comment: Some(comment) };
+        return Some(Decided { approve: false, comment: Some(comment) });
     }
-    Decided { approve: accepts, comment: rationale.map(str::to_owned) }
+    Some(Decided { approve: accepts, comment: rationale.map(str::to_owned) })
 }
 
 /// The answer as it is recorded; `None` if the question does not take it.
@@ -83,7 +88,7 @@ mod tests {
 
     #[test]
     fn only_an_unchanged_acceptance_approves() {
-        let decided = |more| decision(&confirmation(more));
+        let decided = |more| decision(&confirmation(more)).unwrap();
         assert_eq!(decided(r#""decision":"accept""#), Decided { approve: true, comment: None });
         assert_eq!(
             decided(r#""decision":"reject","decision_rationale":" too much ""#),

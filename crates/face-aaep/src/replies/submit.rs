@@ -106,7 +106,7 @@ async fn answer(
 fn command(reply: &PromptReply, row: &OpenRow, id: &ForeignId, by: String) -> Option<Command> {
     Some(match (reply, row) {
         (PromptReply::Confirmation(reply), OpenRow::Approval(_)) => {
-            let decided = check::decision(reply);
+            let decided = check::decision(reply)?;
             Command::ResolveApproval {
                 approval_id: id.clone(),
                 approve: decided.approve,

@@ -195,6 +195,7 @@ async fn what_does_not_count_is_answered_alike_and_changes_nothing() {
         (follower.reply(foreign.as_str(), "accept"), Outcome::TokenUnknown),
         (follower.reply("rpl_00000000000000000000000000000000", "accept"), Outcome::TokenUnknown),
         (follower.answer(token.as_str(), json!("yes")), Outcome::Invalid),
+        (follower.reply(token.as_str(), "yes"), Outcome::Invalid),
         (off, Outcome::ClockOff),
         (follower.extend(foreign.as_str(), 60), Outcome::TokenUnknown),
         (follower.extend(token.as_str(), 0), Outcome::Refused),

@@ -194,13 +194,13 @@ async fn from_strangers(
     let mut settled = None;
     if stage.is_strict() && settled.is_none() {
         let nobody = format!("sub_{:032x}", stage.world.entropy.draw());
-        let text = Asked { subscription: nobody, ..asked.copy() }.decide(stage, "accept").to_string();
+        let text = Asked { subscription: nobody, ..asked.clone() }.decide(stage, "accept").to_string();
         let answer = talk.say_in_vain(&text).await?;
         remember(stage, "a reply for a subscription that there is not".into(), answer);
         settled = effect(talk, prompt).await;
     }
     if let (Some(stranger), None) = (stranger, &settled) {
-        let own = Asked { subscription: super::reply::subscription(stranger), ..asked.copy() };
+        let own = Asked { subscription: super::reply::subscription(stranger), ..asked.clone() };
         let text = own.decide(stage, "accept").to_string();
         talk.note(Way::Vain, &text);
         let answer = stranger.say_in_vain(&text).await?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::grave::remember;
 use super::listening;
-use super::reply::{Asked, shown, subscription, with};
+use super::reply::{Asked, shown, with};
 use crate::conformance::judge::{self, Fate};
 use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::producer::stage::{Stage, Trouble};
@@ -96,8 +96,7 @@ async fn other_token(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Aske
 }
 
 async fn all_hear(stage: &Stage<'_>, asked: &Asked, other: &Talk) {
-    let same = |line: &Line| line.is(Kind::AwaitingConfirmation) && line.str("reply_token") == asked.token;
-    let Some(prompt) = other.line(0, stage.patience(), same).await else {
+    let Some(prompt) = other.line(0, stage.patience(), |line| asked.is(line)).await else {
         return stage.not_shown(&specs::ALL_HEAR, "the second subscription did not get the prompt");
     };
     match other.until(stage.patience(), |lines| judge::settled(lines, prompt)).await {
@@ -133,11 +132,10 @@ pub(super) async fn race(stage: &Stage<'_>) -> Result<(), Trouble> {
 async fn raced(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Trouble> {
     let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
     let asked = Asked::of(talk, prompt);
-    let there = |line: &Line| line.is(Kind::AwaitingConfirmation) && line.str("reply_token") == asked.token;
-    if other.line(0, stage.patience(), there).await.is_none() {
+    let Some(there) = other.line(0, stage.patience(), |line| asked.is(line)).await else {
         return Err("the second subscription did not get the prompt".to_owned());
-    }
-    let also = Asked { subscription: subscription(other), ..asked.copy() };
+    };
+    let also = Asked::of(other, there);
     let replies = (0..limits::RACE_REPLIES).map(|number| {
         let decision = if number % 4 < 2 { "accept" } else { "reject" };
         let (by, asked) = if number % 2 == 0 { (talk, &asked) } else { (other, &also) };
@@ -153,7 +151,6 @@ async fn raced(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Troub
     let session = talk.read(|lines| lines[prompt].session().to_owned());
     stage.end_of(other, &session).await;
     stage.wait(limits::EFFECT_WAIT).await;
-    let there = other.read(|lines| lines.iter().position(there)).unwrap_or_default();
     let views = [(talk.lines(), prompt), (other.lines(), there)].map(|(lines, prompt)| {
         let calls = judge::calls_of(&lines, prompt);
         let moves = judge::departures(&lines, prompt);

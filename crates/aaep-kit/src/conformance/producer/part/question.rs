@@ -87,7 +87,7 @@ async fn asked(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
         let Some(value) = answer(&question, kind) else { continue };
         let (prompt, reply) = match number {
             0 if spoilt => continue,
-            0 => (prompt, reply.copy()),
+            0 => (prompt, reply.clone()),
             _ => {
                 let prompt = stage.prompt(talk, Scenario::Clarify, KIND).await?;
                 (prompt, Asked::of(talk, prompt))

@@ -1,5 +1,6 @@
 //! Builds the replies that the suite sends: valid ones, and ones with a single error.
 
+use recount_aaep::Kind;
 use serde_json::{Value, json};
 
 use crate::conformance::producer::stage::Stage;
@@ -7,21 +8,27 @@ use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Line;
 
 /// What a prompt is answered with.
+#[derive(Clone)]
 pub(super) struct Asked {
     pub(super) token: String,
+    /// The id of the prompt's event.
+    pub(super) event: String,
     pub(super) subscription: String,
 }
 
 impl Asked {
-    pub(super) fn copy(&self) -> Asked {
-        Asked { token: self.token.clone(), subscription: self.subscription.clone() }
+    pub(super) fn of(talk: &Talk, number: usize) -> Asked {
+        let (token, event) = talk.read(|lines| {
+            let line = &lines[number];
+            (line.str("reply_token").to_owned(), line.str("event_id").to_owned())
+        });
+        Asked { token, event, subscription: subscription(talk) }
     }
 
-    pub(super) fn of(talk: &Talk, number: usize) -> Asked {
-        Asked {
-            token: talk.read(|lines| lines[number].str("reply_token").to_owned()),
-            subscription: subscription(talk),
-        }
+    /// Whether it is the same prompt, perhaps of another subscription: each may have a token of its own.
+    pub(super) fn is(&self, line: &Line) -> bool {
+        line.is(Kind::AwaitingConfirmation)
+            && (line.str("event_id") == self.event || line.str("reply_token") == self.token)
     }
 
     pub(super) fn decide(&self, stage: &Stage<'_>, decision: &str) -> Value {
