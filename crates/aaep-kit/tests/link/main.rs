@@ -10,3 +10,4 @@ mod recordings;
 mod server;
 mod sockets;
 mod streams;
+mod tls;

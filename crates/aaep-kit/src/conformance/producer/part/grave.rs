@@ -14,6 +14,7 @@ use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::{Scope, Way};
 use crate::limits;
+use crate::link::Target;
 use crate::scenario::Scenario;
 
 pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
@@ -347,6 +348,9 @@ pub(super) fn remember(stage: &Stage<'_>, what: String, answer: Option<Answer>) 
 /// At the end of a run: whether all bad replies were answered alike.
 pub(in crate::conformance::producer) fn alike(stage: &Stage<'_>) {
     let answers = stage.bad_answers.lock().expect("nothing panics while it notes").clone();
+    if answers.len() < 2 && matches!(stage.target, Target::WebSocket { .. }) {
+        return stage.inapplicable(&specs::ALIKE, "over a WebSocket a reply has no answer of its own");
+    }
     if answers.len() < 2 {
         return stage
             .not_shown(&specs::ALIKE, "fewer than two bad replies were answered; only HTTP answers replies");
