@@ -4,7 +4,7 @@
 //! `subscription_id`, or with the text of a choice in place of its value. See [`for_old_clients`] and [`whole_reply`].
 
 use bytes::Bytes;
-use recount_aaep::wire::{Choice, SubscriptionId, Timestamp};
+use recount_aaep::wire::{Choice, Decision, Response, SubscriptionId, Timestamp};
 use recount_aaep::{Body, Event, Message};
 use serde_json::{Map, Value};
 
@@ -69,7 +69,12 @@ pub(crate) fn whole_reply(
     reply.insert("type".to_owned(), kind.into());
     reply.insert("subscription_id".to_owned(), subscription.as_str().into());
     reply.insert("timestamp".to_owned(), now.to_string().into());
-    Message::parse(&Value::Object(reply).to_string()).ok()
+    let message = Message::parse(&Value::Object(reply).to_string()).ok()?;
+    match &message {
+        Message::ConfirmationReply(reply) if matches!(reply.decision, Decision::Other(_)) => None,
+        Message::ClarificationReply(reply) if reply.response == Response::Text(String::new()) => None,
+        _ => Some(message),
+    }
 }
 
 #[cfg(test)]

@@ -179,12 +179,13 @@ async fn a_room_has_the_runs_of_its_name_and_of_its_caller() {
         [(&visitor, "all".to_owned()), (&visitor, ours.to_string()), (&operator, ours.to_string())]
     {
         let mut room = Room::enter(&stage, who, &name).await;
-        let hidden = stage.run_in(&stage.engine, Some(other)).await;
+        let mut hidden = stage.run_in(&stage.engine, Some(other)).await;
         let mut seen = stage.run_in(&stage.engine, Some(ours)).await;
         let first = room.next().await;
         let session = |run: RunId| run.to_string().replace("run_", "sess_");
         assert_eq!(first["session_id"], json!(session(seen.id)), "not {}", session(hidden.id));
         seen.finishes().await;
+        hidden.finishes().await;
     }
 }
 

@@ -77,11 +77,11 @@ fn a_refusal_names_the_place() {
     let turn = no::<PostSessionTurnRequest>;
     let session = no::<PostSessionsRequest>;
     for (why, expected) in [
-        (turn(""), "body: not JSON that can be taken"),
-        (turn("{"), "body: not JSON that can be taken"),
+        (turn(""), "body: invalid JSON"),
+        (turn("{"), "body: invalid JSON"),
         (turn("[[],\"none\"]"), "body: an object is expected"),
         (turn("null"), "body: an object is expected"),
-        (turn(r#"{"messages":[],"messages":[]}"#), "body: not JSON that can be taken"),
+        (turn(r#"{"messages":[],"messages":[]}"#), "body: invalid JSON"),
         (turn("{}"), "body: missing field `messages`"),
         (turn(r#"{"messages":"hi"}"#), "messages: invalid type: string \"hi\", expected a sequence"),
         (turn(r#"{"messages":[1]}"#), "messages[0]: invalid type: integer `1`"),

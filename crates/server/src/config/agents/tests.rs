@@ -144,7 +144,7 @@ fn what_cannot_be_meant_is_named() {
         ("[agents.a]\nhistory=['all']", ["agents.a.history", "\"all\"", "full, compacted"]),
         ("[agents.a]\nimages=['file']", ["agents.a.images", "\"file\"", "data, https"]),
         ("[agents.a]\nmax_turns=0", ["agents.a.max_turns", "0", "from 1"]),
-        ("[agents.a]\nworkspace='code'", ["agents.a.workspace", "code", "root"]),
+        ("[agents.a]\nworkspace='code'", ["agents.a.workspace", "code", "absolute"]),
         ("[agents.a]\nworkspace_mode='copy'", ["agents.a.workspace_mode", "copy", "clone or in_place"]),
         ("[agents.a]\nworkspace_mode='in_place'", ["agents.a.workspace", "in_place", "folder"]),
         ("[agents.a]\nsystem='x'\nsystem_file='words.md'", ["agents.a.system_file", "system", "one of them"]),
