@@ -313,6 +313,13 @@ test('a question is answered in words, by a choice, and by the keyboard alone', 
   for (const words of ['Contexttwo \\u{202e}fit', 'If nobody answersa, at']) assert.ok(text.includes(words), `${words} in ${text}`);
   assert.equal(await second.getByRole('textbox').count(), 0, 'only the choices are allowed');
 
+  // More time shows where the prompt is, and the rest of it stays as it was.
+  const until = first.getByText('a, at');
+  const before = await until.textContent();
+  await server.request('POST', '/v1/clarifications/q1/extend', '{"seconds":7200}');
+  await page.waitForFunction(([node, text]) => node.textContent !== text, [await until.elementHandle(), before]);
+  assert.equal(await first.count(), 1);
+
   // Nothing is sent while there is nothing to send, and what was typed stays while others are answered.
   await first.getByRole('button', { name: 'Send answer' }).click();
   await holds(page, () => document.activeElement.tagName === 'TEXTAREA');

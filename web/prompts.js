@@ -22,15 +22,17 @@ export class Prompts {
     const look = this.looks;
     const pending = Object.entries(KINDS).flatMap(([kind, { pending }]) =>
       (pending(run) ?? []).map((id) => ({ key: `${kind} ${id}`, kind: KINDS[kind], id })));
-    const asked = pending.filter(({ key }) => !this.shown.has(key));
-    const answers = await Promise.all(asked.map(({ kind, id }) => ask(`${kind.path}/${encodeURIComponent(id)}`)));
+    const answers = await Promise.all(pending.map(({ kind, id }) => ask(`${kind.path}/${encodeURIComponent(id)}`)));
     if (look !== this.looks) return;
+    const found = pending.map((prompt, at) => ({ ...prompt, thing: answers[at].data }));
+    found.forEach(({ key, thing }) => this.shown.get(key)?.extend(thing.expires_at));
+    const asked = found.filter(({ key }) => !this.shown.has(key));
     const keys = new Set(pending.map(({ key }) => key));
     for (const [key, prompt] of this.shown) {
       if (!keys.has(key)) this.drop(key, prompt);
     }
     const inSession = Boolean(run.session_id);
-    const fresh = asked.map((prompt, at) => ({ ...prompt, inSession, thing: answers[at].data })).filter(({ thing }) => thing.status === 'pending');
+    const fresh = asked.map((prompt) => ({ ...prompt, inSession })).filter(({ thing }) => thing.status === 'pending');
     fresh.forEach((prompt) => this.add(prompt));
     const news = Object.values(KINDS).flatMap((kind) => {
       const words = fresh.filter((prompt) => prompt.kind === kind).map(({ thing }) => visible(beginning(kind.words(thing), LABEL_LENGTH_MAX)));
@@ -53,7 +55,7 @@ export class Prompts {
   }
 
   add(found) {
-    const prompt = { ...found, input: element('pre', undefined, { tabIndex: 0, dir: 'ltr' }), sent: false };
+    const prompt = { ...found, input: element('pre', undefined, { tabIndex: 0, dir: 'ltr' }), sent: false, extend: () => {} };
     prompt.input.setAttribute('aria-label', 'Input of the call');
     prompt.node = this.node(prompt);
     this.shown.set(prompt.key, prompt);
@@ -122,8 +124,12 @@ function facts(prompt) {
     if (words) fact(name, element('bdi', visibleLines(words), { className: 'lines' }));
   };
   const until = (otherwise) => {
+    const words = (at) => visibleLines(`${otherwise}, at ${new Date(at).toLocaleString()}`);
     const { expires_at: at } = prompt.thing;
-    if (at) text('If nobody answers', `${otherwise}, at ${new Date(at).toLocaleString()}`);
+    if (!at) return;
+    const line = element('bdi', words(at), { className: 'lines' });
+    fact('If nobody answers', line);
+    prompt.extend = (later) => setText(line, words(later ?? at));
   };
   prompt.kind.facts(prompt, { fact, text, until });
   return list;

@@ -32,7 +32,7 @@ async fn a_server_that_speaks_tls_1_1_is_refused() {
     for (scheme, path) in [("https", "/aaep/v1"), ("wss", "/aaep/v1/ws")] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = format!("{scheme}://{}{path}", listener.local_addr().unwrap());
-        let server = tokio::spawn(async move {
+        let server = async {
             let (mut socket, _) = listener.accept().await.unwrap();
             let mut head = [0; 5];
             socket.read_exact(&mut head).await.unwrap();
@@ -43,10 +43,11 @@ async fn a_server_that_speaks_tls_1_1_is_refused() {
             let mut rest = Vec::new();
             socket.read_to_end(&mut rest).await.ok();
             rest
-        });
-        let why = Link::open(&world, &dial(&target)).await.err().expect("it is refused");
+        };
+        let target = dial(&target);
+        let (link, rest) = tokio::join!(Link::open(&world, &target), server);
+        let why = link.err().expect("it is refused");
         assert!(!matches!(why, LinkError::Unusable(_)), "{why}");
-        let rest = server.await.unwrap();
         assert_eq!((rest.first(), rest.last()), (Some(&ALERT), Some(&PROTOCOL_VERSION)), "{why}: {rest:?}");
     }
 }
