@@ -335,7 +335,8 @@ fn gathered(events: &[Event]) -> Vec<Vec<String>> {
     let mut messages: Vec<Vec<String>> = Vec::new();
     let mut open = false;
     let mut calls: BTreeMap<&ForeignId, bool> = BTreeMap::new();
-    let mut asked: BTreeMap<&ForeignId, String> = BTreeMap::new();
+    // A question and a handoff may bear one id: each kind has ids of its own.
+    let mut asked: BTreeMap<(&str, &ForeignId), String> = BTreeMap::new();
     for event in events {
         let mut says = |open: &mut bool, text: String| {
             if !*open {
@@ -363,12 +364,17 @@ fn gathered(events: &[Event]) -> Vec<Vec<String>> {
             | Payload::ToolFailed(end)
             | Payload::ToolCancelled(end)
             | Payload::ToolTimedOut(end) => open &= calls.get(&end.tool_call_id) != Some(&true),
-            Payload::ClarificationRequested(q) => drop(asked.insert(&q.clarification_id, question(q))),
-            Payload::HandoffRequested(h) => drop(asked.insert(&h.handoff_id, h.reason.clone())),
+            Payload::ClarificationRequested(q) => {
+                asked.insert(("clarification", &q.clarification_id), question(q));
+            }
+            Payload::HandoffRequested(h) => {
+                asked.insert(("handoff", &h.handoff_id), h.reason.clone());
+            }
             Payload::RunWaiting(waiting) => {
                 let kinds: Vec<&str> = waiting.waits_for.iter().map(|one| one.kind.as_str()).collect();
                 if !kinds.contains(&"approval") && !kinds.contains(&"client_tool") {
-                    let told = waiting.waits_for.iter().filter_map(|one| asked.remove(&one.id));
+                    let told =
+                        waiting.waits_for.iter().filter_map(|one| asked.remove(&(one.kind.as_str(), &one.id)));
                     told.for_each(|text| says(&mut open, text));
                 }
                 asked.clear();
