@@ -178,7 +178,7 @@ impl Room {
             room.measure_until(now + if seems_full { waits.in_doubt } else { waits.usual });
         }
         let short = room.disks.iter().find_map(Disk::short);
-        room.at_start = short.or_else(|| room.beyond()).or_else(|| room.beyond_guess(Held::default()));
+        room.at_start = short.or_else(|| room.used_up()).or_else(|| room.beyond_guess(Held::default()));
         if room.at_start.is_some() {
             match room.held {
                 Some(held) => room.most = held.and(REMOVING),
@@ -360,6 +360,19 @@ impl Room {
         is_beyond.then_some(Full::NotMeasured { grown: may_hold.bytes, most: self.guess_most.bytes })
     }
 
+    /// Why a command that begins now has nothing left to write. Exactly the limit is within it and leaves nothing: a
+    /// command that was stopped for what it had in other folders may leave that.
+    fn used_up(&self) -> Option<Full> {
+        let held = self.held?;
+        if held.bytes >= self.most.bytes {
+            Some(Full::Bytes { held: held.bytes, most: self.most.bytes })
+        } else if held.entries >= self.most.entries {
+            Some(Full::Entries { most: self.most.entries })
+        } else {
+            None
+        }
+    }
+
     /// Why what is held is too much.
     fn beyond(&self) -> Option<Full> {
         let held = self.held?;
@@ -463,6 +476,23 @@ mod tests {
             let room = Room::begin_within(folder.path(), plan(64 * MIB, in_place, known), PATIENT);
             assert!(room.held.is_some() && room.at_start.is_none(), "{room:?}");
         }
+    }
+
+    #[test]
+    fn a_workspace_that_holds_exactly_its_limit_has_nothing_left_for_the_next_command() {
+        let (workspace, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut room = Room::begin_within(workspace.path(), plan(2 * MIB, false, None), PATIENT);
+        assert_eq!(room.at_start, None);
+        room.add(other.path());
+        write(workspace.path(), "a", 2 * MIB);
+        write(other.path(), "b", 65_536);
+        // What tips the scale is in the other folder, which goes with the command.
+        assert!(matches!(room.look(&Tree::default()), Some(Full::Bytes { .. })), "{room:?}");
+        let (known, full) = room.end();
+        assert_eq!(full, None);
+        assert_eq!(known.unwrap().now.bytes, 2 * MIB);
+        let room = Room::begin_within(workspace.path(), plan(2 * MIB, false, known), PATIENT);
+        assert!(matches!(room.at_start, Some(Full::Bytes { .. })), "{room:?}");
     }
 
     #[test]
