@@ -109,11 +109,6 @@ impl Saying {
         }
     }
 
-    /// The index that the next block will have.
-    pub(crate) fn next_block(&self) -> u64 {
-        self.next_block
-    }
-
     pub(crate) fn text(&mut self, piece: &str, now: Instant) {
         self.piece(Kind::Text, piece, now);
     }
@@ -390,7 +385,7 @@ mod tests {
             let text = ["assistant.text_delta", "assistant.text_complete"];
             let thought = ["assistant.thinking_delta", "assistant.thinking_complete"];
             assert_eq!(told, if wanted { [thought, text].concat() } else { text.to_vec() });
-            assert_eq!((saying.next_block(), saying.whole().as_str()), (1 + u64::from(wanted), "Yes."));
+            assert_eq!((saying.next_block, saying.whole().as_str()), (1 + u64::from(wanted), "Yes."));
         }
     }
 

@@ -131,7 +131,7 @@ impl Worker {
     /// Asks once, and reports what comes as it comes.
     async fn attempt(&mut self, chosen: &Chosen, request: &Arc<Request>, index: u64) -> Done<Attempt> {
         let redactor = self.desk.redactor().clone();
-        let mut saying = Saying::new(index, self.next_block, redactor);
+        let mut saying = Saying::new(index, self.desk.state().next_block(), redactor);
         saying.tells_thinking = self.order.thinking;
         saying.key = request.key.as_ref().and_then(Secret::searched);
         let mut reply = chosen.provides.begin(request.clone());
@@ -171,7 +171,6 @@ impl Worker {
             let events = listen(self.desk.report(drafts), &mut *reply, &mut saying, &mut heard).await?;
             self.see(&events);
         }
-        self.next_block = saying.next_block();
         let Heard { calls, over, usage, adjusted } = heard;
         // A turn that has used something has to be failed, or nobody would know.
         told |= usage.is_reported();

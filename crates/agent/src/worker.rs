@@ -43,15 +43,11 @@ pub(crate) struct Worker {
     pub(crate) rewritten: Rewritten,
     /// How the last call ended, for runs that are one call.
     pub(crate) last_call: Option<LastCall>,
-    /// Blocks of the turn that may be begun again: its next attempt goes on behind them.
-    pub(crate) next_block: u64,
     pub(crate) model_told: bool,
     /// What the model cannot do, as far as the log says it.
     pub(crate) missing_told: HashSet<String>,
     /// Whether the log says that there is a workspace.
     pub(crate) provisioned: bool,
-    /// Calls whose input the log holds masked.
-    pub(crate) masked: HashSet<ForeignId>,
     /// What was refused as too long.
     pub(crate) refused: RefusedContext,
     /// What the model is given before the conversation, once the log says it.
@@ -109,11 +105,9 @@ impl Worker {
             terms: None,
             rewritten: Rewritten::default(),
             last_call: None,
-            next_block: 0,
             model_told: false,
             missing_told: HashSet::new(),
             provisioned: false,
-            masked: HashSet::new(),
             refused: RefusedContext::default(),
             instructions: None,
         };
@@ -192,16 +186,7 @@ impl Worker {
                     self.model_told = true;
                     self.instructions.get_or_insert_with(|| started.instructions.clone().unwrap_or_default());
                 }
-                Payload::AssistantToolCallProposed(proposed)
-                    if proposed.redacted_paths.as_ref().is_some_and(|paths| !paths.is_empty()) =>
-                {
-                    self.masked.insert(proposed.tool_call_id.clone());
-                }
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
-                Payload::TurnCompleted(_) => self.next_block = 0,
-                Payload::AssistantTextComplete(text) | Payload::AssistantThinkingComplete(text) => {
-                    self.next_block = self.next_block.max(text.block_index + 1);
-                }
                 Payload::ToolShellExited(exited) => {
                     let ended = Ended::Well;
                     self.last_call = Some(LastCall { ended, exit_code: exited.exit_code });
@@ -233,7 +218,6 @@ impl Worker {
         let state = self.desk.state();
         self.originals.retain(|call, _| state.call(call).is_some());
         self.allowed.retain(|call, _| state.call(call).is_some());
-        self.masked.retain(|call| state.call(call).is_some());
     }
 
     /// What holds from here on, where who answered chose anew.
