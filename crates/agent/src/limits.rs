@@ -131,7 +131,7 @@ pub const MCP_STARTS_MAX: usize = 5;
 /// Different messages about missing tools that one worker writes to the log; further ones are left out.
 pub const MCP_SAID_MAX: usize = 64;
 
-/// How long a server has to begin and to list its tools, where the settings do not say; then its tools are missing.
+/// How long a server has to start and to list its tools, where the settings do not say; then its tools are missing.
 pub const MCP_START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a server has to answer a call, where the settings do not say; then the call fails with `mcp_timeout`.
@@ -140,7 +140,7 @@ pub const MCP_CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest of these times that settings may say; a longer one is refused when the configuration is read.
 pub const MCP_TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// How long a server has to answer `server/discover`; then it is begun with in the older way.
+/// How long a server has to answer `server/discover`; then it is spoken with in the older way.
 pub const MCP_DISCOVER_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a server is told goodbye, or that a call was given up; then it is ended without.

@@ -8,9 +8,11 @@
 
 mod connection;
 mod content;
+mod era;
 mod fault;
 mod headers;
 mod http;
+mod link;
 mod listing;
 mod message;
 mod names;

@@ -9,32 +9,21 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
+use super::era::{ProtocolEra, STATELESS, WITH_INITIALIZE};
 use super::fault::{Fault, code};
 use super::http::{Http, Subject};
 use super::message;
-use super::pipes::{Allowance, Pipes};
-use super::server::{McpServer, Reach};
+use super::pipes::{Pipes, ReadQuota};
+use super::server::{McpServer, McpTransport};
 use crate::limits;
 use crate::sandbox::Sandbox;
-
-/// Versions with a handshake, the newest first.
-const WITH_INITIALIZE: &[&str] = &["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// The version in which every request stands for itself.
-const STATELESS: &str = "2026-07-28";
 
 /// Errors by which a server of the newer era says no: another version, a capability that is missing, wrong headers.
 const MODERN_REFUSALS: &[i64] = &[-32_022, -32_021, -32_020];
 
-/// How a connection begins, and what goes with requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Era {
-    Initialize,
-    Stateless,
-}
-
 /// Where a server's process runs.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ServerPlace<'a> {
     pub(crate) sandbox: Option<&'a Sandbox>,
     pub(crate) no_network: Option<&'a str>,
     pub(crate) root: &'a Path,
@@ -48,7 +37,7 @@ enum Wire {
 /// See the file's head.
 pub(crate) struct Connection {
     wire: Wire,
-    era: Era,
+    era: ProtocolEra,
     next_id: u64,
     /// The request under way, until its answer is read.
     open: Option<u64>,
@@ -60,16 +49,16 @@ impl Connection {
     /// Reaches a server and finds out which protocol it speaks.
     pub(crate) async fn open(
         server: &McpServer,
-        place: Place<'_>,
+        place: ServerPlace<'_>,
         until: Instant,
     ) -> Result<Connection, Fault> {
         let wire = Wire::open(server, place).await?;
         let mut connection =
-            Connection { wire, era: Era::Stateless, next_id: 1, open: None, list_changed: false };
-        if server.era() != Some(Era::Initialize) {
+            Connection { wire, era: ProtocolEra::Stateless, next_id: 1, open: None, list_changed: false };
+        if server.era.get() != Some(ProtocolEra::Initialize) {
             match connection.discover(until).await {
                 Ok(()) => {
-                    server.note_era(Some(Era::Stateless));
+                    server.era.set(Some(ProtocolEra::Stateless));
                     return Ok(connection);
                 }
                 Err(fault) if !may_be_older(&fault) => return Err(fault),
@@ -78,14 +67,14 @@ impl Connection {
                 Err(_) => connection = Connection { wire: Wire::open(server, place).await?, ..connection },
             }
         }
-        server.note_era(None);
+        server.era.set(None);
         connection.initialize(until).await?;
-        server.note_era(Some(Era::Initialize));
+        server.era.set(Some(ProtocolEra::Initialize));
         Ok(connection)
     }
 
     async fn discover(&mut self, until: Instant) -> Result<(), Fault> {
-        self.set_era(Era::Stateless, STATELESS);
+        self.set_era(ProtocolEra::Stateless, STATELESS);
         let until = until.min(recount_world::moment() + limits::MCP_DISCOVER_WAIT);
         let found = timeout_at(until, self.request("server/discover", Map::new(), None)).await;
         let found =
@@ -106,7 +95,7 @@ impl Connection {
     }
 
     async fn initialize(&mut self, until: Instant) -> Result<(), Fault> {
-        self.era = Era::Initialize;
+        self.era = ProtocolEra::Initialize;
         if let Wire::Http(http) = &mut self.wire {
             (http.version, http.names_methods) = (None, false);
         }
@@ -127,18 +116,18 @@ impl Connection {
                 ),
             ));
         };
-        self.set_era(Era::Initialize, version);
-        let begun = self.notify("notifications/initialized", json!({}));
-        timeout_at(until, begun)
+        self.set_era(ProtocolEra::Initialize, version);
+        let sent = self.notify("notifications/initialized", json!({}));
+        timeout_at(until, sent)
             .await
             .map_err(|_| Fault::new(code::TIMEOUT, "the server did not take the handshake in time"))?
     }
 
-    fn set_era(&mut self, era: Era, version: &'static str) {
+    fn set_era(&mut self, era: ProtocolEra, version: &'static str) {
         self.era = era;
         if let Wire::Http(http) = &mut self.wire {
             http.version = Some(version);
-            http.names_methods = era == Era::Stateless;
+            http.names_methods = era == ProtocolEra::Stateless;
         }
     }
 
@@ -203,7 +192,7 @@ impl Connection {
     /// Tells the server that the answer to the open request is not waited for.
     pub(crate) async fn give_up(&mut self, reason: &str) {
         let Some(id) = self.open.take() else { return };
-        if self.era == Era::Stateless && matches!(self.wire, Wire::Http(_)) {
+        if self.era == ProtocolEra::Stateless && matches!(self.wire, Wire::Http(_)) {
             // That nobody listens any more says it.
             return;
         }
@@ -234,21 +223,21 @@ impl Connection {
     ) -> Result<Value, Fault> {
         let id = self.next_id;
         self.next_id += 1;
-        if self.era == Era::Stateless {
+        if self.era == ProtocolEra::Stateless {
             params.insert("_meta".into(), meta());
         }
         let body = message::request(id, method, &Value::Object(params));
         self.open = Some(id);
         let mut changed = false;
         let mut heard = |method: &str| changed |= is_list_changed(method);
-        let mut allowance = Allowance::new();
+        let mut quota = ReadQuota::new();
         let answered = match &mut self.wire {
             Wire::Pipes(pipes) => {
                 pipes.send(&body);
-                pipes.answer(id, &mut allowance, &mut heard).await
+                pipes.answer(id, &mut quota, &mut heard).await
             }
             Wire::Http(http) => {
-                http.exchange(id, Subject { method, name }, body, &mut allowance, &mut heard).await
+                http.exchange(id, Subject { method, name }, body, &mut quota, &mut heard).await
             }
         };
         self.list_changed |= changed;
@@ -270,10 +259,10 @@ impl Connection {
 }
 
 impl Wire {
-    async fn open(server: &McpServer, place: Place<'_>) -> Result<Wire, Fault> {
-        match &server.reach {
-            Reach::Url(endpoint) => Ok(Wire::Http(Box::new(Http::new(endpoint.clone())))),
-            Reach::Command { argv, environment, network } => {
+    async fn open(server: &McpServer, place: ServerPlace<'_>) -> Result<Wire, Fault> {
+        match &server.transport {
+            McpTransport::Url(endpoint) => Ok(Wire::Http(Box::new(Http::new(endpoint.clone())))),
+            McpTransport::Command { argv, environment, network } => {
                 let unreachable = |why: String| Fault::new(code::UNREACHABLE, why);
                 let Some(sandbox) = place.sandbox else {
                     return Err(unreachable(

@@ -11,7 +11,7 @@ use crate::limits;
 
 /// What a call brought.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct CallResult {
+pub(crate) struct ToolResult {
     pub(crate) output: String,
     pub(crate) image: Option<(String, Bytes)>,
     /// Whether the tool says that it failed.
@@ -22,15 +22,15 @@ pub(crate) struct CallResult {
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// `None`: it is no result of a call.
-pub(crate) fn read(result: &Value) -> Option<CallResult> {
+pub(crate) fn read(result: &Value) -> Option<ToolResult> {
     let result = result.as_object()?;
     let content = match result.get("content") {
         Some(content) => content.as_array()?.as_slice(),
         None => &[],
     };
-    let mut read = CallResult {
+    let mut read = ToolResult {
         is_error: result.get("isError").and_then(Value::as_bool).unwrap_or_default(),
-        ..CallResult::default()
+        ..ToolResult::default()
     };
     for block in content.iter().take(limits::MCP_BLOCKS_MAX) {
         read.add(block);
@@ -55,7 +55,7 @@ pub(crate) fn read(result: &Value) -> Option<CallResult> {
     Some(read)
 }
 
-impl CallResult {
+impl ToolResult {
     fn line(&mut self, text: &str) {
         if !self.output.is_empty() && !self.output.ends_with('\n') {
             self.output.push('\n');

@@ -16,6 +16,8 @@ pub(crate) mod code {
     pub(crate) const REFUSED: &str = "mcp_refused";
     pub(crate) const TIMEOUT: &str = "mcp_timeout";
     pub(crate) const INPUT_REQUIRED: &str = "mcp_input_required";
+    /// The server has forgotten the session: nothing was done, and a new one may be started.
+    pub(crate) const SESSION_OVER: &str = "mcp_session_over";
     pub(crate) const TOOL_GONE: &str = "mcp_tool_gone";
 }
 

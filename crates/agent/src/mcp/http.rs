@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::fault::{Fault, code};
 use super::headers::{self, Headers};
 use super::message::{self, Incoming};
-use super::pipes::Allowance;
+use super::pipes::ReadQuota;
 use crate::limits;
 use crate::model::{http_client, innermost};
 
@@ -79,7 +79,7 @@ impl Http {
         wanted: u64,
         subject: Subject<'_>,
         body: Vec<u8>,
-        allowance: &mut Allowance,
+        quota: &mut ReadQuota,
         heard: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Result<Value, Fault>, Fault> {
         let response = self.post(subject, body).await?;
@@ -89,16 +89,20 @@ impl Http {
         let status = response.status();
         let streams = is_kind(&response, "text/event-stream");
         if status.is_success() && streams {
-            return self.streamed(wanted, response, allowance, heard).await;
+            return self.streamed(wanted, response, quota, heard).await;
         }
         let is_json = is_kind(&response, "application/json");
-        let body = whole(response, allowance, !status.is_success()).await?;
+        let body = whole(response, quota, !status.is_success()).await?;
         let incoming = Incoming::read(&body).filter(|_| is_json);
         match incoming.map(|incoming| incoming.into_answer_to(wanted)) {
             Some(Ok(answer)) if status.is_success() || answer.is_err() => Ok(answer),
             _ if status.is_success() => {
                 let why = "the server answered with something that is no message of the protocol";
                 Err(Fault::new(code::GARBLED, why))
+            }
+            _ if status == StatusCode::NOT_FOUND && self.session.is_some() => {
+                let why = "the server has forgotten the session; nothing was done";
+                Err(Fault::new(code::SESSION_OVER, why))
             }
             _ => Err(refused_status(status, &body)),
         }
@@ -155,7 +159,7 @@ impl Http {
         &mut self,
         wanted: u64,
         response: Response,
-        allowance: &mut Allowance,
+        quota: &mut ReadQuota,
         heard: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Result<Value, Fault>, Fault> {
         let most = limits::MCP_MESSAGE_BYTES_MAX;
@@ -165,10 +169,10 @@ impl Http {
             let chunk = chunk.map_err(|why| {
                 Fault::new(code::ENDED, format!("the answer of the server was cut off: {}", innermost(why)))
             })?;
-            allowance.take(chunk.len())?;
+            quota.take(chunk.len())?;
             let fed = decoder.feed(&chunk);
             while let Some(frame) = decoder.next_frame() {
-                allowance.take_message()?;
+                quota.take_message()?;
                 if frame.event.as_deref().is_some_and(|event| event != "message") || frame.data.is_empty() {
                     continue;
                 }
@@ -192,7 +196,7 @@ impl Http {
 }
 
 /// A body of bounded length; of an error the beginning is enough.
-async fn whole(response: Response, allowance: &mut Allowance, is_error: bool) -> Result<Vec<u8>, Fault> {
+async fn whole(response: Response, quota: &mut ReadQuota, is_error: bool) -> Result<Vec<u8>, Fault> {
     let most = if is_error { limits::MODEL_ERROR_BODY_BYTES_MAX } else { limits::MCP_MESSAGE_BYTES_MAX };
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
@@ -205,7 +209,7 @@ async fn whole(response: Response, allowance: &mut Allowance, is_error: bool) ->
                 return Err(Fault::new(code::ENDED, why));
             }
         };
-        allowance.take(chunk.len())?;
+        quota.take(chunk.len())?;
         body.extend_from_slice(&chunk);
         if body.len() > most {
             if is_error {
@@ -218,7 +222,7 @@ async fn whole(response: Response, allowance: &mut Allowance, is_error: bool) ->
     Ok(body)
 }
 
-/// An answer that is an error of HTTP. One of a session that is over says so in its number.
+/// An answer that is an error of HTTP, by its number.
 fn refused_status(status: StatusCode, body: &[u8]) -> Fault {
     let number = status.as_u16();
     let said = match Incoming::read(body) {

@@ -35,14 +35,14 @@ pub(crate) struct Pipes {
 
 /// What one call may still bring.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct ReadQuota {
     pub(crate) bytes: usize,
     pub(crate) messages: usize,
 }
 
-impl Allowance {
+impl ReadQuota {
     pub(crate) fn new() -> Self {
-        Allowance { bytes: limits::MCP_CALL_BYTES_MAX, messages: limits::MCP_CALL_MESSAGES_MAX }
+        ReadQuota { bytes: limits::MCP_CALL_BYTES_MAX, messages: limits::MCP_CALL_MESSAGES_MAX }
     }
 
     /// Takes what has come from it.
@@ -122,13 +122,13 @@ impl Pipes {
     pub(crate) async fn answer(
         &mut self,
         wanted: u64,
-        allowance: &mut Allowance,
+        quota: &mut ReadQuota,
         heard: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Result<Value, Fault>, Fault> {
         loop {
             while let Some(line) = self.next_line()? {
                 let Some(incoming) = self.read(&line)? else { continue };
-                allowance.take_message()?;
+                quota.take_message()?;
                 match incoming.into_answer_to(wanted) {
                     Ok(answer) => return Ok(answer),
                     Err(Incoming::Request { id, method }) => self.send(&message::answer(&id, &method)),
@@ -138,13 +138,13 @@ impl Pipes {
                 }
             }
             let count = self.step().await?;
-            allowance.take(count)?;
+            quota.take(count)?;
         }
     }
 
     /// Takes what has come already, without waiting for more.
     pub(crate) fn drain(&mut self, heard: &mut (dyn FnMut(&str) + Send)) -> Result<(), Fault> {
-        let mut allowance = Allowance::new();
+        let mut quota = ReadQuota::new();
         let mut room = vec![0; limits::READ_AT_ONCE_BYTES];
         loop {
             while let Some(line) = self.next_line()? {
@@ -153,14 +153,14 @@ impl Pipes {
                     Some(Incoming::Notification { method }) => heard(&method),
                     _ => {}
                 }
-                allowance.take_message()?;
+                quota.take_message()?;
             }
             match self.output.try_read(&mut room) {
                 // That it has ended is said when it is asked for something.
                 Ok(0) | Err(_) => return Ok(()),
                 Ok(count) => {
                     self.held.extend_from_slice(&room[..count]);
-                    allowance.take(count)?;
+                    quota.take(count)?;
                 }
             }
         }

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::connection::Era;
+use super::era::KnownEra;
 use super::headers::Headers;
 use super::http::HttpEndpoint;
 use super::names;
@@ -33,17 +33,17 @@ pub struct McpServers {
 /// One server.
 pub(crate) struct McpServer {
     pub(crate) name: String,
-    pub(crate) reach: Reach,
+    pub(crate) transport: McpTransport,
     pub(crate) start_timeout: Duration,
     pub(crate) call_timeout: Duration,
     approval: Approval,
     tools: BTreeMap<String, Approval>,
     /// Which protocol it spoke when it was last reached.
-    era: Mutex<Option<Era>>,
+    pub(crate) era: KnownEra,
 }
 
 /// How a server is reached.
-pub(crate) enum Reach {
+pub(crate) enum McpTransport {
     Command { argv: Vec<String>, environment: Vec<(String, String)>, network: bool },
     Url(HttpEndpoint),
 }
@@ -51,14 +51,6 @@ pub(crate) enum Reach {
 impl McpServer {
     pub(crate) fn approval(&self, tool: &str) -> Approval {
         self.tools.get(tool).copied().unwrap_or(self.approval)
-    }
-
-    pub(crate) fn era(&self) -> Option<Era> {
-        *self.era.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn note_era(&self, era: Option<Era>) {
-        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = era;
     }
 }
 
@@ -113,9 +105,9 @@ impl McpServers {
 
     /// Each with how it is reached, in words.
     pub fn in_words(&self) -> Vec<String> {
-        let words = |server: &Arc<McpServer>| match &server.reach {
-            Reach::Command { argv, .. } => format!("{} (command {})", server.name, argv[0]),
-            Reach::Url(endpoint) => format!("{} (at {})", server.name, endpoint.host()),
+        let words = |server: &Arc<McpServer>| match &server.transport {
+            McpTransport::Command { argv, .. } => format!("{} (command {})", server.name, argv[0]),
+            McpTransport::Url(endpoint) => format!("{} (at {})", server.name, endpoint.host()),
         };
         self.by_name.values().map(words).collect()
     }
@@ -150,7 +142,7 @@ impl McpServers {
 
     /// Whether one of these works in the run's folder.
     pub(crate) fn needs_workspace(&self, tools: Option<&[String]>) -> bool {
-        self.wanted(tools).any(|server| matches!(server.reach, Reach::Command { .. }))
+        self.wanted(tools).any(|server| matches!(server.transport, McpTransport::Command { .. }))
     }
 }
 
@@ -177,7 +169,7 @@ fn built(
     let of_commands = !settings.env.is_empty() || !settings.env_from.is_empty() || settings.network;
     let of_urls =
         !settings.headers.is_empty() || !settings.headers_env.is_empty() || !settings.headers_file.is_empty();
-    let reach = match (settings.command.first(), &settings.url) {
+    let transport = match (settings.command.first(), &settings.url) {
         (Some(_), None) if of_urls => {
             return Err(wrong("headers", "a command has no headers; use env or env_from".to_owned()));
         }
@@ -198,7 +190,7 @@ fn built(
             // Short ones, such as `1`, are no secrets.
             let long = variables.iter().filter(|(_, value)| recount_redact::Secret::new(value).is_ok());
             secrets.extend(long.map(|(_, value)| Secret::new(value.clone())));
-            Reach::Command {
+            McpTransport::Command {
                 argv: settings.command.clone(),
                 environment: variables,
                 network: settings.network,
@@ -208,13 +200,13 @@ fn built(
             let headers =
                 Headers::read(settings, environment, folder).map_err(|(key, why)| wrong(key, why))?;
             secrets.extend(headers.secrets());
-            Reach::Url(HttpEndpoint::new(url, headers).map_err(|why| wrong("url", why))?)
+            McpTransport::Url(HttpEndpoint::new(url, headers).map_err(|why| wrong("url", why))?)
         }
         _ => return Err(McpSettingsError::Reach { server: name.to_owned() }),
     };
     Ok(McpServer {
         name: name.to_owned(),
-        reach,
+        transport,
         start_timeout: milliseconds(
             "start_timeout_ms",
             settings.start_timeout_ms,
@@ -223,6 +215,6 @@ fn built(
         call_timeout: milliseconds("call_timeout_ms", settings.call_timeout_ms, limits::MCP_CALL_TIMEOUT)?,
         approval: settings.approval,
         tools: settings.tools.clone(),
-        era: Mutex::default(),
+        era: KnownEra::default(),
     })
 }

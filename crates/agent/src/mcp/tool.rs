@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::content;
 use super::fault::{Fault, code};
+use super::link::{Link, Stopped};
 use super::listing::ListedTool;
-use super::session::{Link, Stopped};
 use crate::limits;
 use crate::tool::{Assessment, How, Job, McpOrigin, Outcome, TOOL_ERROR, Targets, Tool};
 use crate::tools::ending::{Stop, cut, first_line};

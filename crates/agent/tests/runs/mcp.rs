@@ -1,5 +1,11 @@
 //! Runs whose model calls tools of MCP servers: real processes, and a real server on a port.
 
+use std::io::BufRead as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_engine::Order;
 use recount_event::family::tool::Ended;
 use recount_event::{Event, Payload};
@@ -14,11 +20,15 @@ async fn playing(era: &str, more: &str, calls: &[(&str, &str)]) -> Scene {
 }
 
 async fn scene(server: &str, calls: &[(&str, &str)]) -> Scene {
+    Scene::of(setup(server, calls)).await
+}
+
+fn setup(server: &str, calls: &[(&str, &str)]) -> Setup {
     let turn = |(name, input): &(&str, &str)| {
         format!("[[turn]]\ncall = [{{ name = \"{name}\", input = {{ {input} }} }}]\n")
     };
     let script: String = calls.iter().map(turn).chain(["[[turn]]\ntext = \"Done.\"\n".to_owned()]).collect();
-    Scene::of(Setup { script, mcp: format!("[servers.toy]\n{server}\n"), ..Setup::default() }).await
+    Setup { script, mcp: format!("[servers.toy]\n{server}\n"), ..Setup::default() }
 }
 
 const AUTO: &str = "approval = 'auto'";
@@ -386,4 +396,129 @@ async fn a_server_that_cannot_be_reached_costs_its_tools_and_not_the_run() {
     let events = scene.ended(run).await;
     let missing = first!(events, ErrorToolUnavailable);
     assert!(missing.reason.starts_with("mcp_timeout: the server did not answer"), "{}", missing.reason);
+}
+
+#[tokio::test]
+async fn a_process_is_held_by_the_sandbox() {
+    let toy = Path::new(env!("CARGO_BIN_EXE_recount-toy-mcp"));
+    for mode in [Mode::Bubblewrap, Mode::Landlock] {
+        let readable = vec![toy.parent().unwrap().to_owned()];
+        let settings = SandboxSettings { mode, readable, ..SandboxSettings::default() };
+        let helper = Some(env!("CARGO_BIN_EXE_recount-warden").into());
+        let around = Surroundings { helper, ..Surroundings::default() };
+        let sandbox = Arc::new(Sandbox::probe(settings, around).await.unwrap());
+        let server = format!("command = ['{}', 'old']\n{AUTO}", toy.display());
+        let setup = setup(
+            &server,
+            &[("mcp__toy__whoami", ""), ("mcp__toy__die", ""), ("mcp__toy__echo", "text = \"one\"")],
+        );
+        let scene = Scene::of(Setup { mcp_sandbox: Some(sandbox), ..setup }).await;
+        let run = scene.ask("call").await;
+        let events = scene.ended(run).await;
+        let told = outcomes(&events);
+        let path = first!(events, RunQueued).workspace_path.unwrap();
+        assert_eq!(output(told[0]).lines().next(), Some(path.as_str()), "{mode:?}");
+        assert_eq!(
+            ends(&events)[1].1,
+            "the server ended with exit code 7; it wrote: the toy breaks",
+            "{mode:?}"
+        );
+        assert_eq!(output(told[2]), "one", "{mode:?}");
+        assert_eq!(calls(&events), "whoami\ndie\necho\n");
+    }
+}
+
+/// A server on a port, which ends with the test.
+struct Served(Child, u16);
+
+impl Served {
+    fn start(era: &str, deleted: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_recount-toy-mcp"));
+        command.args([era, "http"]).current_dir(deleted.parent().unwrap()).env("TOY_DELETED", deleted);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut port = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        Served(child, port.trim().parse().unwrap())
+    }
+
+    fn settings(&self, more: &str) -> String {
+        format!("url = 'http://127.0.0.1:{}/mcp'\n{AUTO}\n{more}", self.1)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+const TOKEN: &str = "headers = { Authorization = 'Bearer toy' }";
+
+#[tokio::test]
+async fn a_server_on_a_port_is_called_in_both_eras() {
+    for era in ["old", "new"] {
+        let folder = tempfile::tempdir().unwrap();
+        let deleted = folder.path().join("deleted");
+        let served = Served::start(era, &deleted);
+        let list = [
+            ("mcp__toy__echo", "text = \"one\""),
+            ("mcp__toy__whoami", ""),
+            ("mcp__toy__drop_all", "text = \"two\""),
+        ];
+        let scene = scene(&served.settings(TOKEN), &list).await;
+        let run = scene.ask("call").await;
+        let events = scene.nod(run).await;
+        let told = outcomes(&events);
+        assert_eq!(
+            told.iter().map(|end| end.result.as_deref().unwrap()).collect::<Vec<_>>(),
+            ["dispatched"; 3],
+            "{era}"
+        );
+        assert_eq!((output(told[0]), output(told[2])), ("one".to_owned(), "two".to_owned()));
+        // Each was called once, also where the session was lost before.
+        assert_eq!(std::fs::read_to_string(folder.path().join("calls")).unwrap(), "echo\nwhoami\ndrop.all\n");
+        // It is told that its session is over.
+        while era == "old" && !deleted.exists() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn bad_days_of_a_server_on_a_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start("new", &folder.path().join("deleted"));
+    let more = format!("{TOKEN}\ncall_timeout_ms = 300");
+    let list = [
+        ("mcp__toy__fail", ""),
+        ("mcp__toy__hang", ""),
+        ("mcp__toy__rounds", ""),
+        ("mcp__toy__die", ""),
+        ("mcp__toy__echo", "text = \"one\""),
+    ];
+    let scene = scene(&served.settings(&more), &list).await;
+    let run = scene.ask("call").await;
+    let events = scene.ended(run).await;
+    let ends = ends(&events);
+    let codes: Vec<&str> = ends.iter().map(|(code, ..)| code.as_str()).collect();
+    assert_eq!(codes, ["mcp_server_ended", "mcp_timeout", "", "mcp_unreachable"], "{ends:?}");
+    assert!(
+        ends[0].1.contains("ended its answer before the result") || ends[0].1.contains("cut off"),
+        "{ends:?}"
+    );
+    assert_eq!(output(outcomes(&events)[2]), r#"{"folders":{"roots":[]},"name":{"action":"decline"}}"#);
+    // It is gone for good, and the run goes on.
+    assert_eq!(first!(events, ToolRefused).code.as_str(), "unknown_tool");
+    assert_eq!(events.last().unwrap().type_name(), "run.finished");
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_token_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start("old", &folder.path().join("deleted"));
+    let scene = scene(&served.settings(""), &[("mcp__toy__echo", "text = \"one\"")]).await;
+    let run = scene.ask("call").await;
+    let missing = first!(scene.ended(run).await, ErrorToolUnavailable);
+    assert_eq!(missing.reason, "mcp_unreachable: the server answered with status 401: who are you?");
 }

@@ -59,6 +59,8 @@ pub(crate) struct Setup {
     pub(crate) profiles: Arc<Profiles>,
     /// `[mcp]`.
     pub(crate) mcp: String,
+    /// Where its processes run; as other commands when it is not said.
+    pub(crate) mcp_sandbox: Option<Arc<Sandbox>>,
     /// The system prompt; empty for none, and `None` for the default.
     pub(crate) system: Option<String>,
     /// How long the test waits for what must come; nothing is measured by it.
@@ -80,6 +82,7 @@ impl Default for Setup {
             key: Some([7; SEAL_KEY_BYTES]),
             profiles: Arc::default(),
             mcp: String::new(),
+            mcp_sandbox: None,
             system: Some(String::new()),
             patience: PATIENCE,
         }
@@ -411,7 +414,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         sandboxed: true,
         system: setup.system.clone(),
         profiles: setup.profiles.clone(),
-        mcp: mcp.in_sandbox(Some(sandbox.clone()), None),
+        mcp: mcp.in_sandbox(Some(setup.mcp_sandbox.as_ref().unwrap_or(sandbox).clone()), None),
         ..Settings::new(models, tools, workspaces)
     };
     let agent = Agent::new(settings, world);

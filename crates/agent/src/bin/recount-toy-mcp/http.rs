@@ -5,25 +5,24 @@ use std::net::{TcpListener, TcpStream};
 
 use serde_json::Value;
 
-use crate::toy::{Era, Toy};
-
-const SESSION: &str = "session-1";
+use crate::toy::{ToyEra, ToyServer};
 
 /// Prints the port and serves until the process is ended. What tools ask for that only pipes can, they do not get here.
-pub(crate) fn serve(era: Era) {
+pub(crate) fn serve(era: ToyEra) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     println!("{}", listener.local_addr().expect("it is bound").port());
     std::io::stdout().flush().expect("the test reads it");
-    let mut toy = Toy::new(era);
+    let mut toy = ToyServer::new(era);
+    let mut session = 1;
     for stream in listener.incoming().flatten() {
         // A client that gives up is no reason to end.
-        if let Err(why) = answer(&mut toy, era, stream) {
+        if let Err(why) = answer(&mut toy, era, &mut session, stream) {
             eprintln!("a request broke off: {why}");
         }
     }
 }
 
-fn answer(toy: &mut Toy, era: Era, mut stream: TcpStream) -> std::io::Result<()> {
+fn answer(toy: &mut ToyServer, era: ToyEra, session: &mut u32, mut stream: TcpStream) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut first = String::new();
     reader.read_line(&mut first)?;
@@ -54,13 +53,19 @@ fn answer(toy: &mut Toy, era: Era, mut stream: TcpStream) -> std::io::Result<()>
     let message: Value = serde_json::from_slice(&body).unwrap_or_default();
     let method = message["method"].as_str().unwrap_or_default();
     let is_first = method == "initialize";
+    if era == ToyEra::Old && message["params"]["name"] == "whoami" && *session == 1 {
+        // Once it forgets whom it speaks with.
+        *session = 2;
+        return write(&mut stream, "404 Not Found", "text/plain", "no such session", "");
+    }
+    let name = format!("session-{session}");
     let wrong = match era {
-        Era::New => {
+        ToyEra::New => {
             header("mcp-protocol-version") != Some("2026-07-28") || header("mcp-method") != Some(method)
         }
         _ => {
             !is_first
-                && (header("mcp-session-id") != Some(SESSION)
+                && (header("mcp-session-id") != Some(&name)
                     || header("mcp-protocol-version") != Some("2025-06-18"))
         }
     };
@@ -69,7 +74,8 @@ fn answer(toy: &mut Toy, era: Era, mut stream: TcpStream) -> std::io::Result<()>
     }
     if message["params"]["name"] == "hang" {
         // Until the client goes away.
-        return reader.read(&mut [0]).map(drop);
+        reader.read_exact(&mut [0]).ok();
+        return Ok(());
     }
     if message["params"]["name"] == "fail" {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")?;
@@ -77,7 +83,7 @@ fn answer(toy: &mut Toy, era: Era, mut stream: TcpStream) -> std::io::Result<()>
             .write_all(b"data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\ndata: cut ");
     }
     let answers = toy.answers(&message);
-    let session = if is_first { format!("mcp-session-id: {SESSION}\r\n") } else { String::new() };
+    let session = if is_first { format!("mcp-session-id: {name}\r\n") } else { String::new() };
     match answers.as_slice() {
         [] => write(&mut stream, "202 Accepted", "text/plain", "", ""),
         // Calls are answered by streams, everything else by one value.

@@ -8,20 +8,20 @@ mod toy;
 
 use std::io::{BufRead as _, Write as _};
 
-use toy::{Era, Toy};
+use toy::{ToyEra, ToyServer};
 
 fn main() {
     let mut words = std::env::args().skip(1);
     let era = match words.next().as_deref() {
-        Some("new") => Era::New,
-        Some("strict") => Era::Strict,
-        Some("mute") => Era::Mute,
-        _ => Era::Old,
+        Some("new") => ToyEra::New,
+        Some("strict") => ToyEra::Strict,
+        Some("mute") => ToyEra::Mute,
+        _ => ToyEra::Old,
     };
     if words.next().as_deref() == Some("http") {
         return http::serve(era);
     }
-    let mut toy = Toy::new(era);
+    let mut toy = ToyServer::new(era);
     // Programs write such lines, and clients live with them.
     println!("the toy starts");
     for line in std::io::stdin().lock().lines() {

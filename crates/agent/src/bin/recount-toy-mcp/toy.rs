@@ -1,20 +1,20 @@
-//! What the toy makes of each message. Look at [`Toy::answers`].
+//! What the toy makes of each message. Look at [`ToyServer::answers`].
 
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Era {
+pub(crate) enum ToyEra {
     Old,
     Strict,
     New,
     Mute,
 }
 
-pub(crate) struct Toy {
-    era: Era,
-    begun: bool,
+pub(crate) struct ToyServer {
+    era: ToyEra,
+    initialized: bool,
     renamed: bool,
     /// The call that waits for what the client answers, and what it answered so far.
     asking: Option<(Value, Vec<String>)>,
@@ -24,32 +24,34 @@ pub(crate) struct Toy {
 const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
-impl Toy {
-    pub(crate) fn new(era: Era) -> Self {
-        Toy { era, begun: false, renamed: false, asking: None }
+impl ToyServer {
+    pub(crate) fn new(era: ToyEra) -> Self {
+        ToyServer { era, initialized: false, renamed: false, asking: None }
     }
 
     pub(crate) fn answers(&mut self, message: &Value) -> Vec<Value> {
         let id = message["id"].clone();
         let params = &message["params"];
         match (self.era, message["method"].as_str()) {
-            (Era::Mute, _) => Vec::new(),
+            (ToyEra::Mute, _) => Vec::new(),
             (_, None) => self.answered(message),
-            (Era::Strict, Some(method)) if !self.begun && method != "initialize" => std::process::exit(3),
-            (Era::New, Some("server/discover")) => vec![result(
+            (ToyEra::Strict, Some(method)) if !self.initialized && method != "initialize" => {
+                std::process::exit(3)
+            }
+            (ToyEra::New, Some("server/discover")) => vec![result(
                 &id,
                 json!({
                     "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
                     "ttlMs": 0, "cacheScope": "private",
                 }),
             )],
-            (Era::New, Some(_))
+            (ToyEra::New, Some(_))
                 if params["_meta"]["io.modelcontextprotocol/protocolVersion"] != "2026-07-28" =>
             {
                 vec![error(&id, -32_602, "the request does not say its version")]
             }
-            (Era::Old | Era::Strict, Some("initialize")) => {
-                self.begun = true;
+            (ToyEra::Old | ToyEra::Strict, Some("initialize")) => {
+                self.initialized = true;
                 vec![result(
                     &id,
                     json!({
