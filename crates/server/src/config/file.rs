@@ -56,7 +56,7 @@ const MODEL_KEYS: [&str; 21] = [
     "cached_input_micros_usd",
 ];
 
-/// Keys below `[mcp]`: `docs/mcp.md`.
+/// Keys below `[mcp]`: `docs/tools.md`.
 const MCP_KEYS: [&str; 12] = [
     "servers",
     "command",
