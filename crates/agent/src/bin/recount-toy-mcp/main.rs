@@ -3,6 +3,8 @@
 //! `recount-toy-mcp ERA` speaks over its pipes, `recount-toy-mcp ERA http` on a port that it prints. Eras: `old` has
 //! `initialize`, `strict` ends at whatever comes before it, `new` has `server/discover`, `mute` answers nothing.
 
+#![allow(clippy::print_stdout, reason = "standard output is how this server speaks")]
+
 mod http;
 mod toy;
 
