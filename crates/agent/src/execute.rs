@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::limits;
-use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Teller, Terms, Tool};
+use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, TOOL_ERROR, Teller, Terms, Tool};
 use crate::worker::{Done, Worker};
 use crate::workspace::claims::{Claim, Sort, StillHeld};
 
@@ -112,12 +112,15 @@ impl Worker {
         let (name, turn_index) = (call.tool_name.as_deref().unwrap_or_default().to_owned(), call.turn_index);
         let mut ended = Ended::new(id.clone(), name.clone());
         ended.turn_index = turn_index;
-        let Some(tool) = self.agent.tool(&name).cloned() else {
-            let error = self.agent.no_such_tool(&self.order, &name);
+        let Some(tool) = self.tool(&name).cloned() else {
+            let error = self.no_such_tool(&name);
             self.settle(ended, outcome_failed("tool_unavailable", error)).await?;
             return Ok(None);
         };
         ended.kind = Some(tool.kind().to_owned());
+        if let Some(origin) = tool.origin() {
+            (ended.mcp_server, ended.mcp_tool) = (Some(origin.server.clone()), Some(origin.tool.clone()));
+        }
         if turn_index.is_some() && !self.agent.offers(&self.order, &name) {
             // It was allowed, and what was chosen anew since took it away.
             let error = format!("{name} is not among the tools of this run any more");
@@ -203,8 +206,13 @@ impl Worker {
         }
         let told = self.told(&mut ended, &output, &mut drafts).await;
         ended.output = Json::of(&told).ok();
+        if ended.mcp_server.is_some() {
+            ended.result = Some(outcome.how.mcp_result().to_owned());
+        }
         let ended = Box::new(ended);
         let payload = match outcome.how {
+            // The call was carried out; that its tool failed is what it brought.
+            How::Failed { code: TOOL_ERROR, .. } => Payload::ToolCompleted(ended),
             How::Completed => Payload::ToolCompleted(ended),
             How::Failed { code, error } => Payload::ToolFailed(because(ended, code, error)),
             How::TimedOut { code, error } => Payload::ToolTimedOut(because(ended, code, error)),

@@ -17,6 +17,7 @@ mod stream;
 mod wire;
 
 pub use http::{Endpoint, EndpointError, Secret};
+pub(crate) use http::{client as http_client, innermost};
 pub use patience::Patience;
 pub use prices::{Price, Prices};
 pub use registry::{

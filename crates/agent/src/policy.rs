@@ -23,7 +23,7 @@ pub use risk::{Risk, command_risk};
 use crate::limits;
 use crate::paths::Place;
 use crate::policy::command::Line;
-use crate::tool::Assessment;
+use crate::tool::{Approval, Assessment, McpOrigin};
 
 /// Rules in force. The default has none of its own.
 #[derive(Debug, Clone, Default)]
@@ -77,6 +77,10 @@ impl Verdict {
     /// The same for a tool that may only be called with somebody's leave: what the policy blocks stays blocked, what
     /// it asks about is asked about on its terms, and without an answer nothing is done.
     pub fn only_with_leave(self, assessment: &Assessment) -> Verdict {
+        self.asked_first(assessment, UNTRUSTED)
+    }
+
+    fn asked_first(self, assessment: &Assessment, why: &str) -> Verdict {
         let default_decision = DefaultDecision::Reject;
         match self {
             Verdict::Allow => Verdict::Ask {
@@ -84,10 +88,10 @@ impl Verdict {
                 reversibility: assessment.reversibility,
                 timeout_seconds: limits::APPROVAL_TIMEOUT_SECONDS,
                 default_decision,
-                policy_reason: UNTRUSTED.to_owned(),
+                policy_reason: why.to_owned(),
             },
             Verdict::Ask { risk, reversibility, timeout_seconds, default_decision: _, policy_reason } => {
-                let policy_reason = format!("{UNTRUSTED}; {policy_reason}");
+                let policy_reason = format!("{why}; {policy_reason}");
                 Verdict::Ask { risk, reversibility, timeout_seconds, default_decision, policy_reason }
             }
             Verdict::Block { .. } => self,
@@ -134,6 +138,16 @@ impl ToolPattern {
             ToolPattern::Prefix(prefix) => tool.starts_with(prefix.as_str()),
         }
     }
+
+    /// Whether it fits any name that begins so.
+    fn may_fit(&self, beginning: &str) -> bool {
+        match self {
+            ToolPattern::Name(name) => name.len() > beginning.len() && name.starts_with(beginning),
+            ToolPattern::Prefix(prefix) => {
+                prefix.starts_with(beginning) || beginning.starts_with(prefix.as_str())
+            }
+        }
+    }
 }
 
 /// Tools that only look, keep a list or speak to people, whatever a command of theirs is called.
@@ -146,12 +160,34 @@ impl Policy {
         self.digest.as_deref()
     }
 
-    /// Judges a call.
-    pub fn judge(&self, tool: &str, assessment: &Assessment, setting: &Setting) -> Verdict {
+    /// Judges a call. `origin`: of a tool of an MCP server, for which the configuration says what its calls need.
+    pub fn judge(
+        &self,
+        tool: &str,
+        assessment: &Assessment,
+        setting: &Setting,
+        origin: Option<&McpOrigin>,
+    ) -> Verdict {
         let call = Call::new(tool, assessment, setting);
-        match self.rules.iter().find(|rule| rule.fits(&call)) {
-            Some(rule) => rule.judge(&call),
-            None => by_default(&call),
+        let rule = self.rules.iter().find(|rule| rule.fits(&call));
+        let by_rule = || rule.map(|rule| rule.judge(&call));
+        let Some(origin) = origin else { return by_rule().unwrap_or_else(|| by_default(&call)) };
+        match origin.approval {
+            Approval::Block => Verdict::Block {
+                policy_id: format!("mcp.servers.{}", origin.server),
+                reason: format!(
+                    "the configuration blocks the tool {} of the server {}",
+                    origin.tool, origin.server
+                ),
+            },
+            Approval::RequireApproval => {
+                let why = format!("calls of the server {} need an approval", origin.server);
+                by_rule().unwrap_or(Verdict::Allow).asked_first(assessment, &why)
+            }
+            Approval::Auto => by_rule().unwrap_or_else(|| {
+                let grave = is_grave(call.risk(), assessment.reversibility);
+                if grave { by_default(&call) } else { Verdict::Allow }
+            }),
         }
     }
 }

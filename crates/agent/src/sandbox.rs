@@ -47,9 +47,12 @@ mod view;
 #[cfg(target_os = "linux")]
 mod warden;
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::net::unix::pipe;
 
 #[cfg(not(target_os = "linux"))]
 use self::absent as warden;
@@ -283,12 +286,27 @@ impl Sandbox {
         names
     }
 
-    /// Starts a command.
+    /// Starts a command that reads nothing.
     pub async fn start(&self, order: Order<'_>) -> Result<Process, StartError> {
+        self.start_reading(order, None).await
+    }
+
+    /// Starts a command that reads what is written to the second value, and sees its end when that is dropped.
+    pub async fn start_with_input(&self, order: Order<'_>) -> Result<(Process, pipe::Sender), StartError> {
+        let program = order.argv.first().cloned().unwrap_or_default();
+        let spawn = |source| StartError::Spawn { program: program.clone(), source };
+        let (read, write) = std::io::pipe().map_err(spawn)?;
+        let input = pipe::Sender::from_owned_fd(OwnedFd::from(write)).map_err(spawn)?;
+        Ok((self.start_reading(order, Some(OwnedFd::from(read))).await?, input))
+    }
+
+    async fn start_reading(&self, order: Order<'_>, input: Option<OwnedFd>) -> Result<Process, StartError> {
         let plan = self.plan(&order)?;
         match (&self.helper, self.layer) {
-            (Some(helper), _) => Process::warded(helper, &plan, self.known.workspace(&plan.workspace)).await,
-            (None, Layer::Off) => Process::grouped(&plan),
+            (Some(helper), _) => {
+                Process::warded(helper, &plan, self.known.workspace(&plan.workspace), input).await
+            }
+            (None, Layer::Off) => Process::grouped(&plan, input),
             (None, _) => Err(StartError::Refused("this program has no entrance for sandboxes".into())),
         }
     }

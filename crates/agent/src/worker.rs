@@ -19,8 +19,10 @@ use tokio::time::Instant;
 use crate::agent::{Agent, Past};
 use crate::approved::{AllowedCall, Rewritten};
 use crate::conversation::Conversation;
+use crate::mcp::McpSession;
 use crate::refused_context::RefusedContext;
 use crate::tool::Terms;
+use crate::workspace::claims::Claim;
 
 /// See the file's head.
 pub(crate) struct Worker {
@@ -52,6 +54,10 @@ pub(crate) struct Worker {
     pub(crate) refused: RefusedContext,
     /// What the model is given before the conversation, once the log says it.
     pub(crate) instructions: Option<Vec<Instruction>>,
+    /// The MCP servers of the run, as far as they were reached.
+    pub(crate) mcp: McpSession,
+    /// That their processes work in the run's folder.
+    pub(crate) server_claim: Option<Claim>,
 }
 
 /// How a call ended.
@@ -110,8 +116,12 @@ impl Worker {
             provisioned: false,
             refused: RefusedContext::default(),
             instructions: None,
+            mcp: McpSession::default(),
+            server_claim: None,
         };
-        match worker.work_on().await {
+        let worked = worker.work_on().await;
+        worker.leave_servers().await;
+        match worked {
             Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(worker.hand_back()),
             Err(Left::Refused(rejection)) => {
                 let sequence = worker.desk.state().next_sequence();

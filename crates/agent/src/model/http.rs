@@ -269,7 +269,7 @@ impl Endpoint {
     }
 }
 
-fn client(base: &Url, plain: bool) -> Result<Client, EndpointError> {
+pub(crate) fn client(base: &Url, plain: bool) -> Result<Client, EndpointError> {
     // Whose cryptography TLS uses is for the process to say, once; that somebody has said it is as good.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut client = Client::builder()
@@ -305,7 +305,7 @@ fn without_login(address: &str) -> String {
 }
 
 /// What is at the bottom of an error; the levels above repeat the address.
-fn innermost(why: reqwest::Error) -> String {
+pub(crate) fn innermost(why: reqwest::Error) -> String {
     let why = why.without_url();
     let mut deepest = why.to_string();
     let mut source = why.source();

@@ -136,19 +136,29 @@ fn send(to: &UnixStream, fd: &OwnedFd) -> io::Result<()> {
 
 /// The listener that [`hand_over`] sent.
 pub(crate) fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
+    let missing = || io::Error::other("the command did not hand over its calls");
+    receive_byte(from)?.and_then(|(_, fd)| fd).ok_or_else(missing)
+}
+
+/// The next byte, and the descriptor that was sent with it; `None` when the other side is gone.
+pub(crate) fn receive_byte(from: &UnixStream) -> io::Result<Option<(u8, Option<OwnedFd>)>> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut room = [io::IoSliceMut::new(&mut byte)];
-    rustix::net::recvmsg(from, &mut room, &mut control, rustix::net::RecvFlags::CMSG_CLOEXEC)?;
+    let flags = rustix::net::RecvFlags::CMSG_CLOEXEC;
+    let received = rustix::io::retry_on_intr(|| rustix::net::recvmsg(from, &mut room, &mut control, flags))?;
+    if received.bytes == 0 {
+        return Ok(None);
+    }
     for message in control.drain() {
         if let rustix::net::RecvAncillaryMessage::ScmRights(mut fds) = message
             && let Some(fd) = fds.next()
         {
-            return Ok(fd);
+            return Ok(Some((byte[0], Some(fd))));
         }
     }
-    Err(io::Error::other("the command did not hand over its calls"))
+    Ok(Some((byte[0], None)))
 }
 
 /// Does what one waiting call asks for, or refuses it. `false` when nobody will call any more.
