@@ -22,7 +22,7 @@ pub use prices::{Price, Prices};
 pub use registry::{
     Capabilities, ModelName, ModelsSettings, ProviderKind, ProviderSettings, Registry, SettingsError,
 };
-pub use rewrite::{Rewrite, Rewrites, Rewritten};
+pub use rewrite::{Rewrite, Rewrites, RewrittenModel};
 pub(crate) use wire::plain_name;
 
 use std::collections::BTreeMap;

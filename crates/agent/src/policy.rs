@@ -22,7 +22,7 @@ pub use risk::{Risk, command_risk};
 
 use crate::limits;
 use crate::paths::Place;
-use crate::policy::command::Line;
+use crate::policy::command::CommandLine;
 use crate::tool::Assessment;
 
 /// Rules in force. The default has none of its own.
@@ -148,7 +148,7 @@ impl Policy {
 
     /// Judges a call.
     pub fn judge(&self, tool: &str, assessment: &Assessment, setting: &Setting) -> Verdict {
-        let call = Call::new(tool, assessment, setting);
+        let call = JudgedCall::new(tool, assessment, setting);
         match self.rules.iter().find(|rule| rule.fits(&call)) {
             Some(rule) => rule.judge(&call),
             None => by_default(&call),
@@ -157,32 +157,32 @@ impl Policy {
 }
 
 /// A call as rules look at it.
-struct Call<'a> {
+struct JudgedCall<'a> {
     tool: &'a str,
     assessment: &'a Assessment,
     setting: &'a Setting,
     /// As places in the workspace; what is outside stays as it was named.
     paths: Vec<PathBuf>,
-    line: Option<Line>,
+    line: Option<CommandLine>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> JudgedCall<'a> {
     fn new(tool: &'a str, assessment: &'a Assessment, setting: &'a Setting) -> Self {
         let meant = |path: &String| {
             Place::parse(&setting.root, path)
                 .map_or_else(|_| PathBuf::from(path), |place| place.as_path().to_owned())
         };
-        Call {
+        JudgedCall {
             tool,
             assessment,
             setting,
             paths: assessment.targets.paths.iter().map(meant).collect(),
-            line: assessment.targets.command.as_deref().map(Line::read),
+            line: assessment.targets.command.as_deref().map(CommandLine::read),
         }
     }
 }
 
-impl Call<'_> {
+impl JudgedCall<'_> {
     /// Why the call cannot be judged in full, where it cannot.
     fn unjudged(&self) -> Option<&'static str> {
         self.line.as_ref().and_then(|line| line.unjudged)
@@ -200,7 +200,7 @@ fn in_part(why: &str) -> String {
 
 impl Rule {
     /// What allows must fit all of a call; for what asks or blocks a part of it is enough.
-    fn fits(&self, call: &Call<'_>) -> bool {
+    fn fits(&self, call: &JudgedCall<'_>) -> bool {
         let all = self.action == Action::Allow;
         self.tool.fits(call.tool)
             && self.risk_at_least.is_none_or(|least| call.risk() >= least)
@@ -223,7 +223,7 @@ impl Rule {
             })
     }
 
-    fn judge(&self, call: &Call<'_>) -> Verdict {
+    fn judge(&self, call: &JudgedCall<'_>) -> Verdict {
         // A rule may call a call graver than its tool does, never less grave.
         let risk = self.risk.map_or(call.risk(), |risk| risk.max(call.risk()));
         let reversibility = self
@@ -320,7 +320,7 @@ fn host_fits(pattern: &str, named: &str) -> bool {
 }
 
 /// Where no rule fits.
-fn by_default(call: &Call<'_>) -> Verdict {
+fn by_default(call: &JudgedCall<'_>) -> Verdict {
     let (risk, reversibility) = (call.risk(), call.assessment.reversibility);
     let grave = is_grave(risk, reversibility);
     let in_place = call.setting.workspace_mode == WorkspaceMode::InPlace;

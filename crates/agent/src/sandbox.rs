@@ -57,7 +57,7 @@ pub use self::gaps::Gap;
 use self::known::KnownWorkspaces;
 use self::places::Places;
 pub use self::plan::Layer;
-use self::plan::{Plan, RoomPlan};
+use self::plan::{RoomPlan, SandboxPlan};
 use self::process::{Exit, Process, StartError};
 pub use self::settings::{Mode, SandboxSettings};
 pub(crate) use self::warden::WORD;
@@ -293,7 +293,7 @@ impl Sandbox {
         }
     }
 
-    fn plan(&self, order: &Order<'_>) -> Result<Plan, StartError> {
+    fn plan(&self, order: &Order<'_>) -> Result<SandboxPlan, StartError> {
         if order.argv.is_empty() {
             return Err(StartError::Refused("there is no command".into()));
         }
@@ -303,7 +303,7 @@ impl Sandbox {
         if self.layer != Layer::Off {
             self.places.check(&workspace).map_err(StartError::Refused)?;
         }
-        Ok(Plan {
+        Ok(SandboxPlan {
             layer: self.layer,
             argv: order.argv.clone(),
             cwd: workspace.clone(),

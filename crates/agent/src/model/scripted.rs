@@ -18,7 +18,9 @@ use futures_util::future::BoxFuture;
 use recount_event::family::turn::StopReason;
 use tokio::time::Instant;
 
-use self::script::{FailureKind, Pace, Place, Script, ScriptError, ScriptedCall, ScriptedFailure, Turn};
+use self::script::{
+    FailureKind, Pace, Script, ScriptError, ScriptPosition, ScriptedCall, ScriptedFailure, Turn,
+};
 use super::{Capability, Failure, Message, Model, Part, Patience, Piece, Reply, Request, Usage, failure};
 use crate::limits;
 
@@ -325,7 +327,7 @@ struct Attempts {
 
 impl Attempts {
     /// Counts one more, and answers how many there were with it.
-    fn count(&mut self, request: &Request, place: Place) -> u32 {
+    fn count(&mut self, request: &Request, place: ScriptPosition) -> u32 {
         let key = fingerprint(request, place);
         if !self.counts.contains_key(&key) {
             if self.oldest_first.len() == limits::SCRIPT_ATTEMPTS_REMEMBERED_MAX
@@ -341,7 +343,7 @@ impl Attempts {
     }
 }
 
-fn fingerprint(request: &Request, place: Place) -> u64 {
+fn fingerprint(request: &Request, place: ScriptPosition) -> u64 {
     let mut hasher = DefaultHasher::new();
     place.hash(&mut hasher);
     request.model.hash(&mut hasher);

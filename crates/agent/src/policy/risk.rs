@@ -7,7 +7,7 @@
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 
-use crate::policy::command::{Command, Line, Word, base, is_installed, twists};
+use crate::policy::command::{Command, CommandLine, Word, base, is_installed, twists};
 
 /// How grave, whether it can be undone, and what follows from it, in a sentence.
 pub type Risk = (RiskLevel, Reversibility, &'static str);
@@ -52,7 +52,7 @@ const REMOTE: Risk = (RiskLevel::High, Reversibility::Irreversible, "It does som
 
 /// Judges a command line of the shell.
 pub fn command_risk(text: &str) -> Risk {
-    let line = Line::read(text);
+    let line = CommandLine::read(text);
     let mut worst: Option<Risk> = None;
     let mut take = |risk: Risk| {
         // Of two that are equally grave the first is told, unless it says nothing.

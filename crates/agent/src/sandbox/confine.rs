@@ -12,7 +12,7 @@ use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use ::landlock::RulesetCreated;
 
-use super::plan::{Layer, Plan};
+use super::plan::{Layer, SandboxPlan};
 use super::user::{CommandUser, become_user};
 use crate::limits;
 
@@ -28,7 +28,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub(crate) fn of(plan: &Plan, is_full: bool) -> Bounds {
+    pub(crate) fn of(plan: &SandboxPlan, is_full: bool) -> Bounds {
         match plan.layer {
             Layer::Off => Bounds { data_bytes: None, file_bytes: None, processes: None, is_full: false },
             // The sum over all processes is watched; this stops one that takes faster than the watch looks.

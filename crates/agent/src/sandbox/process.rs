@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::limits;
 use crate::sandbox::known::Workspace;
 pub use crate::sandbox::plan::{Exit, Full, FullWorkspace, Limit};
-use crate::sandbox::plan::{News, Plan, Wish};
+use crate::sandbox::plan::{News, SandboxPlan, Wish};
 
 /// A command that runs. Dropping it kills it.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Process {
     /// What it comes to know of the workspace is noted there.
     pub(crate) async fn warded(
         helper: &std::path::Path,
-        plan: &Plan,
+        plan: &SandboxPlan,
         workspace: Workspace,
     ) -> Result<Process, StartError> {
         let spawn = |source| StartError::Spawn { program: helper.display().to_string(), source };
@@ -98,7 +98,7 @@ impl Process {
     }
 
     /// Starts a command as the leader of a process group and no more.
-    pub(crate) fn grouped(plan: &Plan) -> Result<Process, StartError> {
+    pub(crate) fn grouped(plan: &SandboxPlan) -> Result<Process, StartError> {
         let spawn = |source| StartError::Spawn { program: plan.argv[0].clone(), source };
         let mut command = Command::new(&plan.argv[0]);
         command.args(&plan.argv[1..]).current_dir(&plan.cwd).env_clear();

@@ -12,7 +12,7 @@ use seccompiler::{
 };
 
 use super::calls;
-use super::plan::{Layer, Plan};
+use super::plan::{Layer, SandboxPlan};
 
 /// Known and never needed: refused as not permitted, which programs expect of them.
 const REFUSED: &[libc::c_long] = &[
@@ -145,7 +145,7 @@ pub(crate) type Broken = seccompiler::BackendError;
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// The filters of a layer, in the order in which they are put on. Where several refuse, the last one says how.
-pub(crate) fn filters(plan: &Plan) -> Result<Vec<BpfProgram>, Broken> {
+pub(crate) fn filters(plan: &SandboxPlan) -> Result<Vec<BpfProgram>, Broken> {
     let (layer, network) = (plan.layer, plan.network);
     let known = calls::of(layer, network).into_iter().map(|number| (number, Vec::new())).collect();
     let mut rules = Rules::new();
@@ -225,7 +225,7 @@ fn modes(rules: &mut Rules) -> Result<(), Broken> {
     Ok(())
 }
 
-fn sockets(rules: &mut Rules, plan: &Plan) -> Result<(), Broken> {
+fn sockets(rules: &mut Rules, plan: &SandboxPlan) -> Result<(), Broken> {
     let number = |name: libc::c_int| u64::from(name.unsigned_abs());
     let mut families: Vec<u64> = Vec::new();
     // A socket of a file is not held by Landlock, and one without a file crosses a shared network. What may be read

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::places::BWRAP_HOME;
-use super::plan::Plan;
+use super::plan::SandboxPlan;
 use super::stage;
 
 /// Where the inner stage finds this program.
@@ -86,7 +86,7 @@ pub(crate) enum What {
 
 /// The list of a plan. Later entries cover earlier ones. `exists` says of a path of this machine whether it is there,
 /// and `own_devices` whether devices are made.
-pub(crate) fn view(plan: &Plan, own_devices: bool, exists: &dyn Fn(&Path) -> bool) -> Vec<Entry> {
+pub(crate) fn view(plan: &SandboxPlan, own_devices: bool, exists: &dyn Fn(&Path) -> bool) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut put =
         |path: &dyn AsRef<Path>, what: What| entries.push(Entry { path: path.as_ref().into(), what });
@@ -133,7 +133,7 @@ pub(crate) fn view(plan: &Plan, own_devices: bool, exists: &dyn Fn(&Path) -> boo
 }
 
 /// Whether a path would be seen if it were not hidden.
-fn is_within_shown(path: &Path, plan: &Plan) -> bool {
+fn is_within_shown(path: &Path, plan: &SandboxPlan) -> bool {
     let within = |shown: &PathBuf| path != shown.as_path() && path.starts_with(shown);
     plan.readable.iter().any(within) || within(&plan.workspace)
 }
@@ -151,8 +151,8 @@ mod tests {
     const BEGIN: &str = "<!-- view: made by crates/agent/src/sandbox/view.rs -->\n";
     const END: &str = "<!-- view end -->\n";
 
-    fn plan() -> Plan {
-        Plan {
+    fn plan() -> SandboxPlan {
+        SandboxPlan {
             layer: Layer::Bwrap,
             argv: Vec::new(),
             cwd: "(the workspace)".into(),

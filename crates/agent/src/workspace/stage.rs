@@ -46,7 +46,7 @@ pub(super) struct Move {
 
 /// As it is stored: paths need not be UTF-8.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredMove {
     path: Vec<u8>,
     new: Option<Seen>,
 }
@@ -111,9 +111,9 @@ impl<'a> Stage<'a> {
 
     /// Notes what belongs where. From now on files may be moved.
     pub(super) fn note(&mut self, moves: Vec<Move>) -> io::Result<()> {
-        let stored: Vec<Stored> = moves
+        let stored: Vec<StoredMove> = moves
             .iter()
-            .map(|one| Stored { path: one.path.as_os_str().as_bytes().to_vec(), new: one.new })
+            .map(|one| StoredMove { path: one.path.as_os_str().as_bytes().to_vec(), new: one.new })
             .collect();
         let mut bytes = FORMAT.to_vec();
         bytes.extend(postcard::to_stdvec(&stored).map_err(io::Error::other)?);
@@ -381,7 +381,7 @@ fn read(journal: &File) -> io::Result<Option<Vec<Move>>> {
     let mut bytes = Vec::new();
     journal.take(limits::APPLY_JOURNAL_BYTES_MAX).read_to_end(&mut bytes)?;
     let Some(bytes) = bytes.strip_prefix(FORMAT) else { return Ok(None) };
-    let Ok(stored) = postcard::from_bytes::<Vec<Stored>>(bytes) else { return Ok(None) };
+    let Ok(stored) = postcard::from_bytes::<Vec<StoredMove>>(bytes) else { return Ok(None) };
     let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
     let moves: Vec<Move> =
         stored.into_iter().map(|one| Move { path: path(one.path), new: one.new }).collect();

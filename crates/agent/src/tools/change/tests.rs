@@ -300,7 +300,7 @@ async fn the_bounds_of_several_edits_close() {
 #[test]
 fn patches_of_names_with_newlines_stay_patches() {
     let place = Place::parse(std::path::Path::new("/"), "a\nb").unwrap();
-    let plan = Plan::new(place, None, b"x\n".to_vec()).unwrap();
+    let plan = ChangePlan::new(place, None, b"x\n".to_vec()).unwrap();
     let text = String::from_utf8(plan.patch.text).unwrap();
     assert_eq!(text, "--- /dev/null\n+++ \"b/a\\nb\"\n@@ -0,0 +1 @@\n+x\n");
 }
