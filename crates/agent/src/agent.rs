@@ -1,6 +1,6 @@
 //! The agent: what it works with, which model and tools a run gets, and what was said before a run.
 //!
-//! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine stands in `perform`.
+//! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine is in `perform`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl Agent {
         self.settings.tools.places()
     }
 
-    /// What a model is told that calls for a tool which is not there. It learns only of those that it may use.
+    /// What a model reads when it calls an unknown tool. It learns only of those that it may use.
     pub(crate) fn no_such_tool(&self, order: &Order, name: &str) -> String {
         let offered = self.tool_specs(order);
         UnknownTool::among(name, offered.iter().map(|tool| tool.name.as_str())).to_string()
@@ -270,7 +270,7 @@ impl Agent {
         let mut conversation = Conversation::default();
         if let Some(session) = desk.state().session_id() {
             for message in desk.catalogue().seed(session).await? {
-                // Each was read when the session was begun.
+                // Each was read when the session was opened.
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
         }

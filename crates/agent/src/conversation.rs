@@ -3,7 +3,7 @@
 //!
 //! Aborted texts, failed turns and what was only thought are left out; every call that is told of has its result.
 //! Look at [`Conversation::event`] and [`Conversation::messages`]. It must never know a provider: pictures stay
-//! named by their artifact until somebody fetches them.
+//! named by their artifact until a client fetches them.
 
 mod compact;
 mod messages;
@@ -39,7 +39,7 @@ pub struct Conversation {
     placed: Vec<ForeignId>,
 }
 
-/// Where something stands in the log: its run and the last event that is part of it. Runs that go on from others are
+/// Where something is in the log: its run and the last event that is part of it. Runs that go on from others are
 /// younger, so places are in the order in which things were said.
 type Place = (RunId, u64);
 

@@ -11,7 +11,7 @@ use crate::budget::BUDGET_EXCEEDED;
 use crate::worker::{CallEnd, Done, Worker};
 
 impl Worker {
-    /// Claims a run that nobody has begun, or goes on with one that is one call.
+    /// Claims a run that no worker has started, or goes on with one that is one call.
     pub(crate) async fn start(&mut self) -> Done<()> {
         let is_loop = self.desk.state().kind() == RunKind::AgentLoop;
         if self.desk.state().claim().is_none() {

@@ -1,7 +1,7 @@
 //! What a model is asked and what it says, the same for every provider.
 //!
 //! Look at [`Model`]: one attempt at one answer, told piece by piece. It must never know runs, events of the log
-//! or how often an attempt is made again: whoever asks decides that, by [`Failure`].
+//! or how often an attempt is made again: the caller decides that, by [`Failure`].
 
 pub mod anthropic;
 mod failure;

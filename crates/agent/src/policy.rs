@@ -2,7 +2,7 @@
 //!
 //! Look at [`Policy::judge`]. Rules come from a file, in order, and the first that fits decides; where none does, a
 //! cautious default holds. Above all rules stands one that no rule undoes: what is grave (of high risk, or not to be
-//! undone) is asked about, and when nobody answers it is not done. `docs/policy.md` is for whoever writes rules.
+//! undone) is asked about, and when nobody answers it is not done. `docs/policy.md` is for people who write rules.
 //!
 //! Pure. It must never know how people are asked or how calls are carried out.
 
@@ -74,7 +74,7 @@ pub enum Verdict {
 const UNTRUSTED: &str = "the application enabled this tool without trusting it";
 
 impl Verdict {
-    /// The same for a tool that may only be called with somebody's leave: what the policy blocks stays blocked, what
+    /// The same for a tool that may only be called with a person's leave: what the policy blocks stays blocked, what
     /// it asks about is asked about on its terms, and without an answer nothing is done.
     pub fn only_with_leave(self, assessment: &Assessment) -> Verdict {
         let default_decision = DefaultDecision::Reject;
@@ -262,7 +262,7 @@ impl Rule {
     }
 }
 
-/// Whether a mistake could not be mended.
+/// Whether a mistake could not be put right.
 pub(crate) fn is_grave(risk: RiskLevel, reversibility: Reversibility) -> bool {
     risk == RiskLevel::High || reversibility == Reversibility::Irreversible
 }

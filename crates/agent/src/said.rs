@@ -118,7 +118,7 @@ impl Saying {
         self.piece(BlockKind::Text, piece, now);
     }
 
-    /// What the model thinks, which is left out unless somebody wants to know.
+    /// What the model thinks, which is left out unless a setting asks for it.
     pub(crate) fn thinking(&mut self, piece: &str, now: Instant) {
         if self.tells_thinking {
             self.piece(BlockKind::Thinking, piece, now);

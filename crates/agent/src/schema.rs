@@ -1,4 +1,4 @@
-//! Holds the input of a call against the tool's schema, and says what is wrong so that a model can mend it.
+//! Holds the input of a call against the tool's schema, and says what is wrong so that a model can correct it.
 //!
 //! Look at [`check`]. It knows the part of JSON Schema that our tools use (the words of [`KEYWORDS`]) and no more:
 //! a schema with another word is a mistake in a tool, which a test finds. Counting and equality are as the

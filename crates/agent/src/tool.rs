@@ -25,7 +25,7 @@ pub use crate::approved::{Approved, FileChange, Rewritten};
 pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
-    /// `shell`, `git`, `file`, `search`, `todo` or `ask`; stands in `tool.invoked`.
+    /// `shell`, `git`, `file`, `search`, `todo` or `ask`; written to `tool.invoked`.
     fn kind(&self) -> &'static str;
 
     /// For the model.
@@ -236,7 +236,7 @@ impl Cancel {
     /// Returns when the call is to be broken off, which includes that nobody listens any more.
     pub async fn cancelled(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
-            // Whoever ran the call is gone.
+            // The worker that ran the call is gone.
         }
     }
 }

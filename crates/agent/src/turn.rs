@@ -27,7 +27,7 @@ use crate::worker::{Done, Worker};
 /// What an attempt brought.
 enum AttemptOutcome {
     Answered(Box<TurnAnswer>),
-    /// `told`: some of it stands in the log, so that the turn has to be failed before it is begun again.
+    /// `told`: some of it is in the log, so that the turn has to be failed before it starts again.
     Failed {
         failure: Failure,
         told: bool,
@@ -45,7 +45,7 @@ struct TurnAnswer {
 }
 
 impl Worker {
-    /// Begins a turn, or begins one again, and sees it to its end. `opening` is what stands in the log before it and was
+    /// Begins a turn, or begins one again, and sees it to its end. `opening` is what precedes it in the log and was
     /// not reported yet.
     pub(crate) async fn turn(&mut self, mut opening: Vec<Draft>) -> Done<()> {
         if self.halts(&mut opening).await? {
@@ -203,7 +203,7 @@ impl Worker {
             self.report(drafts).await?;
             return Ok(true);
         }
-        // Texts that were begun are closed as cut off.
+        // Open texts are closed as cut off.
         drafts.extend(self.desk.state().cut_texts().into_iter().map(Draft::from));
         let spent = self.spent(chosen, usage);
         let end = if again { TurnEnd::Again } else { TurnEnd::Failed };
@@ -298,7 +298,7 @@ impl Worker {
         let only = sealed.first().map(|(id, _)| id.clone()).zip(only);
         self.keep_originals(&mut drafts, sealed).await?;
         if let Some((id, name)) = only.filter(|_| !halts) {
-            drafts.extend(self.begun_at_once(id, name, index).await?);
+            drafts.extend(self.started_at_once(id, name, index).await?);
         }
         self.report(drafts).await
     }

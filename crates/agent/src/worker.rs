@@ -43,7 +43,7 @@ pub(crate) struct Worker {
     pub(crate) rewritten: Rewritten,
     /// How the last call ended, for runs that are one call.
     pub(crate) last_call: Option<LastCall>,
-    /// Blocks of the turn that may be begun again: its next attempt goes on behind them.
+    /// Blocks of the turn that may start again: its next attempt goes on after them.
     pub(crate) next_block: u64,
     pub(crate) model_told: bool,
     /// What the model cannot do, as far as the log says it.

@@ -219,7 +219,7 @@ impl Workspaces {
         }
     }
 
-    /// The same, unless somebody has used it in the meantime.
+    /// The same, unless a run has used it in the meantime.
     pub(crate) fn remove_unused(&self, whose: &str, age: Duration) -> io::Result<()> {
         if is_older(&self.home.join(whose), age) { self.remove(whose) } else { Ok(()) }
     }

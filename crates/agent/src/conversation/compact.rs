@@ -1,6 +1,6 @@
 //! A long conversation is made shorter: its older part is replaced by an extract of one line for each message.
 //!
-//! Pure and the same every time; `docs/compaction.md` says the rules for whoever reads a log. Look at
+//! Pure and the same every time; `docs/compaction.md` has the rules for readers of a log. Look at
 //! [`Conversation::compaction`]. No model is asked, so it costs nothing and cannot fail.
 
 use recount_event::family::context::Compacted;

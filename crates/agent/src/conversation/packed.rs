@@ -35,7 +35,7 @@ pub(super) mod place {
     }
 }
 
-/// Any JSON as text, because what it is stands in it alone.
+/// Any JSON as text, because only the text itself says what it is.
 pub(super) mod json {
     use super::{Deserialize, Deserializer, Serializer, Value, de, ser};
 

@@ -88,7 +88,7 @@ impl Model for Scripted {
             turn,
             usage,
             patience: self.patience,
-            begun: None,
+            started: None,
             tokens_said: 0.0,
             pieces_said: 0,
             at: PlayStage::Thinking(0),
@@ -100,7 +100,7 @@ impl Model for Scripted {
     }
 }
 
-/// What was asked for is not there.
+/// The model that was asked for is missing.
 struct Absent(Failure);
 
 impl Reply for Absent {
@@ -117,7 +117,7 @@ struct Performance {
     patience: Patience,
     /// Calls in the conversation before this turn: made-up ids go on from there.
     calls_so_far: usize,
-    begun: Option<Instant>,
+    started: Option<Instant>,
     tokens_said: f64,
     pieces_said: u32,
     at: PlayStage,
@@ -141,8 +141,8 @@ impl Reply for Performance {
 impl Performance {
     /// Waits first and moves on after, so that a wait that is dropped is taken up again.
     async fn step(&mut self) -> Result<Piece, Failure> {
-        let begun = *self.begun.get_or_insert_with(recount_world::moment);
-        let due = begun + self.due();
+        let started = *self.started.get_or_insert_with(recount_world::moment);
+        let due = started + self.due();
         if due > recount_world::moment() {
             tokio::time::sleep_until(due).await;
         }

@@ -1,7 +1,7 @@
 //! What harm a command can do, judged by its words.
 //!
-//! Look at [`command_risk`]. It is advice for the people who are asked and for policies, and **no border**: whoever
-//! wants to hide what a command does can do so, and what holds commands back is the sandbox. Pure. What is not known
+//! Look at [`command_risk`]. It is advice for the people who are asked and for policies, and **no border**: a caller
+//! that wants to hide what a command does can do so, and what holds commands back is the sandbox. Pure. What is not known
 //! is neither harmless nor grave.
 
 use recount_event::family::approval::Reversibility;
@@ -42,7 +42,7 @@ const DESTROYS: Risk =
 const RUNS_FOREIGN: Risk =
     (RiskLevel::High, Reversibility::Irreversible, "It runs a program that comes from the network.");
 const RAISES: Risk =
-    (RiskLevel::High, Reversibility::Irreversible, "It runs with the rights of somebody else.");
+    (RiskLevel::High, Reversibility::Irreversible, "It runs with the rights of another user.");
 const DROPS: Risk = (RiskLevel::High, Reversibility::Irreversible, "It deletes data from a database.");
 const STOPS: Risk =
     (RiskLevel::High, Reversibility::PartiallyReversible, "It stops the machine or its services.");

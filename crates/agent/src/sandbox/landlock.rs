@@ -76,9 +76,9 @@ pub(crate) fn view(plan: &SandboxPlan, private: &Path) -> Vec<(PathBuf, Right)> 
     view.extend(plan.readable.iter().map(|path| (path.clone(), Right::Read)));
     view.extend([plan.workspace.as_path(), private].map(|path| (path.to_owned(), Right::Write)));
     view.extend(DEVICES.iter().map(|path| (PathBuf::from(path), Right::Use)));
-    // Names only: what leads to other devices is not there.
+    // Names only: what leads to other devices does not exist here.
     view.push(("/dev".into(), Right::List));
-    // Other processes' memory, files and environment are kept by Landlock itself, whoever owns them: they may be
+    // Other processes' memory, files and environment are kept by Landlock itself, whatever user owns them: they may be
     // asked for within one sandbox only. Their names, states and command lines are not.
     view.push(("/proc".into(), Right::ReadData));
     view

@@ -1,9 +1,9 @@
-//! Measures what a folder holds on the disk, a few entries at a time, so that whoever measures can do other things in
+//! Measures what a folder holds on the disk, a few entries at a time, so that the caller can do other things in
 //! between.
 //!
 //! Blocks count and not lengths, a file with several names once, and symlinks are not followed. The folder may change
-//! while it is measured, and whoever changes it may mean harm: what is found is an estimate. Look at [`FolderMeasure`]. It must
-//! never know what a folder is for, or how much it may hold.
+//! while it is measured, and by a process that means harm: what is found is an estimate. Look at
+//! [`FolderMeasure`]. It must never know what a folder is for, or how much it may hold.
 
 use std::collections::HashSet;
 use std::fs;

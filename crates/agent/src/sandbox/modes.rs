@@ -83,7 +83,7 @@ const FCHMODAT2: libc::c_long = 452;
 const SETXATTRAT: libc::c_long = 463;
 const REMOVEXATTRAT: libc::c_long = 466;
 
-/// Hands the calls of this process, and of all that come from it, over to whoever is at the other end. The
+/// Hands the calls of this process, and of all that come from it, over to the process at the other end. The
 /// filters of [`super::seccomp`] stand beside this one and see to other tables of calls.
 pub(crate) fn hand_over(to: &UnixStream) -> io::Result<()> {
     let program = filter();

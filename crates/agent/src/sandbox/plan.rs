@@ -43,7 +43,7 @@ pub(crate) struct SandboxPlan {
     /// Top folders that are symlinks here, such as `/bin`, and where they lead.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
     pub(crate) network: bool,
-    /// Whether what cannot be kept in altogether is not there at all.
+    /// Whether what cannot be kept in altogether is left out.
     pub(crate) strict: bool,
     pub(crate) memory_bytes: u64,
     /// Whether the log says that the kernel bounds that: then the command is not started without.
@@ -113,7 +113,7 @@ impl Held {
 pub(crate) struct RoomPlan {
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
-    /// Whether it is somebody's own folder: then what was there at first does not count.
+    /// Whether it is a person's own folder: then what was there at first does not count.
     pub(crate) in_place: bool,
     pub(crate) known: Option<WorkspaceUsage>,
 }

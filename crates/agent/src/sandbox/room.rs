@@ -239,7 +239,7 @@ impl Room {
         self.folders.truncate(1);
         self.disks.truncate(1);
         // What it counted may be gone by now, unless nothing else is known.
-        let begun = self.walk.take().filter(|_| self.held.is_none());
+        let unfinished = self.walk.take().filter(|_| self.held.is_none());
         self.at_start = None;
         self.settle();
         let now: Vec<Disk> = self.disks.iter().map(Disk::again).collect();
@@ -252,8 +252,8 @@ impl Room {
         if self.held.is_some() && estimate.is_within(self.most) && all_say(&now) {
             return (known(self.first, estimate, &now, true), None);
         }
-        let is_of_now = begun.is_none();
-        self.walk = begun;
+        let is_of_now = unfinished.is_none();
+        self.walk = unfinished;
         if self.measure_until(recount_world::moment() + self.waits.usual) {
             let full = self.beyond().filter(|_| is_of_now);
             return (self.held.and_then(|held| known(self.first, held, &self.disks, is_of_now)), full);
@@ -263,7 +263,7 @@ impl Room {
         (known(self.first, estimate, &now, false), None)
     }
 
-    /// What the folders may hold: beside what was there at first, where that is somebody's own.
+    /// What the folders may hold: beside what was there at first, where that is a person's own.
     fn settle(&mut self) {
         let most = Held { bytes: self.plan.bytes, entries: self.plan.entries };
         self.most = match (self.plan.in_place, self.first) {

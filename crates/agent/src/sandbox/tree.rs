@@ -2,7 +2,7 @@
 //!
 //! Orphans come back to the warden, which adopts them, so everything that a command started is below it. Look at
 //! [`Tree::below`]. What is read here is the kernel's own account in `/proc`; it may be out of date when it is
-//! read, so whoever acts on it looks again.
+//! read, so a caller looks again before it acts on it.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! What a command under bubblewrap sees, in the order in which it is put there.
 //!
-//! The file system is made anew: what is not in the list is not there. The command line of bubblewrap and the table
+//! The file system is made anew: what is not in the list does not exist. The command line of bubblewrap and the table
 //! in `docs/sandbox.md` are both made from it. Look at [`view`]. It must never know how a mount is made.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::stage;
 /// Where the inner stage finds this program.
 pub(crate) const HELPER: &str = "/run/recount/sandbox";
 
-/// Where the kernel takes orders from whoever may write, whichever process it is: shown, and not to be written.
+/// Where the kernel takes orders from any process that may write: shown, and not to be written.
 pub(crate) const PROC_READ_ONLY: &[&str] = &[
     "/proc/acpi",
     "/proc/bus",

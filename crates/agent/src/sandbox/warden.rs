@@ -468,7 +468,7 @@ fn kill_all() {
     }
 }
 
-/// Buries whoever ended. Answers how the child did, when it was among them.
+/// Reaps the processes that ended. Returns how the child ended, when it was among them.
 fn bury(child: Pid) -> Option<WaitStatus> {
     let mut found = None;
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {

@@ -1,6 +1,6 @@
 //! Changing files: worked out first, kept as patches, proposed, and only then made, together or not at all.
 //!
-//! Look at [`make`]. The patches are kept and told durably before a file is touched, so whoever finds a file changed
+//! Look at [`make`]. The patches are kept and told durably before a file is touched, so a reader who finds a file changed
 //! finds in the log by what. Each file is written only while it still is what the change was worked out from; when
 //! one cannot be written, those before it are put back.
 
@@ -39,7 +39,7 @@ pub(crate) struct ChangePlan {
 }
 
 impl ChangePlan {
-    /// `before` is nothing for a file that is not there.
+    /// `before` is nothing for a file that does not exist.
     pub(crate) fn new(place: Place, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<Self, Stop> {
         if before.as_ref() == Some(&after) {
             let message = format!("{place} has exactly this content already; nothing would change");
@@ -198,7 +198,7 @@ pub(crate) async fn make(
     });
     match written.await {
         Ok(()) => {
-            // Also of a call that nobody was asked about: one that somebody was asked about may build on it.
+            // Also of a call that nobody was asked about: one that a person was asked about may build on it.
             for plan in &*plans {
                 job.rewritten.made(&plan.place.told(), &plan.base_revision(), &revision(&plan.after));
             }

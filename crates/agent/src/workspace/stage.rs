@@ -3,7 +3,7 @@
 //!
 //! Look at [`Stage`], and at [`recover`] for one that a crash left. Files are moved between the stage and their places by
 //! name, so what is in the stage says how far it came: `old-N` was moved away, `new-N` that is missing was placed, and
-//! `taken-N` was taken away from there and may be somebody's own. It must never know runs.
+//! `taken-N` was taken away from there and may be a person's own. It must never know runs.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ use crate::limits;
 /// How the folder's name begins. What is called so is never copied and is no change.
 const NAME: &str = ".recount-apply-";
 
-/// What belongs where. Locked by whoever applies.
+/// What belongs where. Locked while changes are applied.
 const JOURNAL: &str = "journal";
 
 /// There once everything is in its place.
@@ -196,7 +196,7 @@ impl<'a> Stage<'a> {
             return self.return_or_keep(number, one, seen);
         }
         if self.original.seen(&one.path)? != Some(seen) {
-            // Somebody's own by now, or gone.
+            // A person's own file by now, or gone.
             return Ok(());
         }
         let entry = match self.original.entry(&one.path) {
@@ -233,7 +233,7 @@ impl<'a> Stage<'a> {
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        // A command that is begun at this moment has the journal open as well until it is another program.
+        // A command that starts at this moment has the journal open as well until it is another program.
         rustix::fs::flock(&self.journal, FlockOperation::Unlock).ok();
     }
 }
@@ -358,7 +358,7 @@ fn recover_one(original: &Folder, name: &OsStr, dir: OwnedFd, path: &Path) -> Re
                  belong; move back what you need and remove that folder"
             ));
         }
-        // It had not begun to move anything.
+        // It had not moved anything yet.
         clear(original, name, &dir)?;
         return Ok(0);
     };

@@ -432,7 +432,7 @@ impl CommandLine {
                 self.condition(&rest);
                 if rest.last().is_none_or(|word| &**word != "]]") {
                     if self.condition.is_some() {
-                        self.cannot_judge("a condition stands in another");
+                        self.cannot_judge("a condition is in another");
                     }
                     self.condition = Some(depth);
                 }

@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         }
         if word.plain && word.text == "case" {
             if self.inside || self.open > 0 {
-                self.stop("a `case` stands in parentheses");
+                self.stop("a `case` is in parentheses");
             }
             self.cases = true;
         }

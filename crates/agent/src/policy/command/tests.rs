@@ -221,7 +221,7 @@ const UNJUDGED: &[&str] = &[
     "unshare rm y",
     "su -c 'rm y'",
     "parallel rm",
-    // Arithmetic runs what stands in variables.
+    // Arithmetic runs the content of variables.
     "x='a[$(rm y)]'; echo $((x))",
     "x='a[$(rm y)]'; ((x))",
     "x=$(cat f); [[ $x -eq 1 ]]",
