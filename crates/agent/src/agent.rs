@@ -1,6 +1,6 @@
 //! The agent: what it works with, which model and tools a run gets, and what was said before a run.
 //!
-//! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine stands in `perform`.
+//! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine is in `perform`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -269,7 +269,7 @@ impl Agent {
         let mut conversation = Conversation::default();
         if let Some(session) = desk.state().session_id() {
             for message in desk.catalogue().seed(session).await? {
-                // Each was read when the session was begun.
+                // Each was read when the session was opened.
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
         }

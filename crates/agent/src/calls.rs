@@ -3,8 +3,8 @@
 //!
 //! The order is that of the protocol: what needs nobody is settled first, then all permissions are asked for and all
 //! calls of the application's own tools handed to it together, then questions are asked one at a time, a handoff last.
-//! Look at [`Worker::see_to_calls`]. How an allowed call is carried out stands in `execute`, which tools are an
-//! application's in `client`.
+//! Look at [`Worker::see_to_calls`]. `execute` carries out an allowed call; `client` knows which tools are an
+//! application's.
 
 use std::sync::Arc;
 
@@ -153,7 +153,7 @@ impl Worker {
 
     /// The beginning of a turn's only call, where nobody has to be asked first. Written with the end of the turn, it
     /// needs no wait of its own.
-    pub(crate) async fn begun_at_once(
+    pub(crate) async fn started_at_once(
         &mut self,
         id: ForeignId,
         name: String,

@@ -59,7 +59,7 @@ impl Worker {
     /// Runs an invoked call to its end.
     pub(crate) async fn carry_out(&mut self, id: &ForeignId) -> Done<()> {
         let Some((ready, terms)) = self.make_ready(id).await? else { return Ok(()) };
-        let Ready { id, name, tool, input, mut ended } = ready;
+        let ReadyCall { id, name, tool, input, mut ended } = ready;
         let _place = self.tool_place().await?;
         let claim = match self.claim_folder(&terms).await? {
             Ok(claim) => claim,
@@ -107,7 +107,7 @@ impl Worker {
     }
 
     /// All that an invoked call needs to be run. `None`: it cannot be run, and was settled.
-    pub(crate) async fn make_ready(&mut self, id: &ForeignId) -> Done<Option<(Ready, Terms)>> {
+    pub(crate) async fn make_ready(&mut self, id: &ForeignId) -> Done<Option<(ReadyCall, Terms)>> {
         let Some(call) = self.desk.state().call(id) else { return Ok(None) };
         let (name, turn_index) = (call.tool_name.as_deref().unwrap_or_default().to_owned(), call.turn_index);
         let mut ended = Ended::new(id.clone(), name.clone());
@@ -147,7 +147,7 @@ impl Worker {
             self.settle(ended, outcome_failed("changed_since_approval", error)).await?;
             return Ok(None);
         }
-        Ok(Some((Ready { id: id.clone(), name, tool, input, ended }, terms)))
+        Ok(Some((ReadyCall { id: id.clone(), name, tool, input, ended }, terms)))
     }
 
     pub(crate) fn keeper(&self) -> RunKeeper {
@@ -285,7 +285,7 @@ impl Worker {
 }
 
 /// A call that can be run.
-pub(crate) struct Ready {
+pub(crate) struct ReadyCall {
     pub(crate) id: ForeignId,
     pub(crate) name: String,
     pub(crate) tool: Arc<dyn Tool>,

@@ -227,7 +227,7 @@ pub const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 /// Lines around a change that a patch shows.
 pub const DIFF_CONTEXT_LINES: usize = 3;
 
-/// Places that are named when a text stands in a file too often; the rest is counted.
+/// Places that are named when a text occurs in a file too often; the rest is counted.
 pub const PLACES_TOLD_MAX: usize = 10;
 
 /// Lines of a file that are compared when a text is not in it, to name the nearest; further ones are not looked at.
@@ -441,7 +441,7 @@ pub const COMMAND_WRAPPERS_MAX: usize = 8;
 
 /// Bytes of text and words that are gone through to read one command line, counted each time; a line that needs more
 /// cannot be judged in full, so people are asked about it. The longest line may be read about eight times, once for each
-/// command that stands in another.
+/// command that is part of another.
 pub const COMMAND_STEPS_MAX: usize = 8 * COMMAND_BYTES_MAX;
 
 /// Bytes of a call's input that are judged at once; a longer one is judged beside the threads that serve others.
@@ -530,7 +530,7 @@ pub const CHOICES_MAX: usize = 20;
 /// Characters of an answer to choose from; a longer one is refused.
 pub const CHOICE_CHARS_MAX: usize = 500;
 
-/// Characters of what is handed on to whoever takes over; more are refused.
+/// Characters of what is handed on to the person or agent that takes over; more are refused.
 pub const HANDOFF_CONTEXT_CHARS_MAX: usize = 65_536;
 
 // ---- turns ---------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ impl Worker {
         self.order.compact_above.into_iter().chain(refused).min()
     }
 
-    /// Whether a turn is begun again with a shorter conversation after its provider refused this one as too long. If so,
+    /// Whether a turn starts again with a shorter conversation after its provider refused this one as too long. If so,
     /// the turn has failed in the log, from which the next worker learns the bound, too.
     pub(crate) async fn shortens_after(
         &mut self,

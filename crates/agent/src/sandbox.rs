@@ -60,7 +60,7 @@ pub use self::gaps::Gap;
 use self::known::KnownWorkspaces;
 use self::places::Places;
 pub use self::plan::Layer;
-use self::plan::{Plan, RoomPlan};
+use self::plan::{RoomPlan, SandboxPlan};
 use self::process::{Exit, Process, StartError};
 pub use self::settings::{Mode, SandboxSettings};
 pub(crate) use self::warden::WORD;
@@ -80,7 +80,7 @@ pub fn entrance() -> Option<ExitCode> {
 pub struct Surroundings {
     /// The data folder, which no command sees.
     pub data: Option<PathBuf>,
-    /// The home of whoever runs the server; of `HOME` when it is not said.
+    /// The home of the user that runs the server; `HOME` when it is not set.
     pub home: Option<PathBuf>,
     /// A program with an [`entrance`]; this one when it is not said.
     pub helper: Option<PathBuf>,
@@ -249,7 +249,7 @@ impl Sandbox {
         &self.detail
     }
 
-    /// What stands in `sandbox_layer`: the layer's name, and after it what is less than the layer promises.
+    /// The value of `sandbox_layer`: the layer's name, and after it what is less than the layer promises.
     pub fn label(&self, network: bool) -> String {
         if self.layer == Layer::Off {
             return self.layer.name().to_owned();
@@ -311,17 +311,17 @@ impl Sandbox {
         }
     }
 
-    fn plan(&self, order: &Order<'_>) -> Result<Plan, StartError> {
+    fn plan(&self, order: &Order<'_>) -> Result<SandboxPlan, StartError> {
         if order.argv.is_empty() {
             return Err(StartError::Refused("there is no command".into()));
         }
         let workspace = order.root.canonicalize().map_err(|error| {
-            StartError::Refused(format!("the workspace {} is not there: {error}", order.root.display()))
+            StartError::Refused(format!("the workspace {} is missing: {error}", order.root.display()))
         })?;
         if self.layer != Layer::Off {
             self.places.check(&workspace).map_err(StartError::Refused)?;
         }
-        Ok(Plan {
+        Ok(SandboxPlan {
             layer: self.layer,
             argv: order.argv.clone(),
             cwd: workspace.clone(),

@@ -25,7 +25,7 @@ pub use crate::approved::{Approved, FileChange, Rewritten};
 pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &str;
 
-    /// `shell`, `git`, `file`, `search`, `todo`, `ask` or `mcp`; stands in `tool.invoked`.
+    /// `shell`, `git`, `file`, `search`, `todo`, `ask` or `mcp`; written to `tool.invoked`.
     fn kind(&self) -> &'static str;
 
     /// For the model.
@@ -275,7 +275,7 @@ impl Cancel {
     /// Returns when the call is to be broken off, which includes that nobody listens any more.
     pub async fn cancelled(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
-            // Whoever ran the call is gone.
+            // The worker that ran the call is gone.
         }
     }
 }

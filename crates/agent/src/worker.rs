@@ -63,13 +63,13 @@ pub(crate) struct Worker {
 /// How a call ended.
 #[derive(Debug, Clone)]
 pub(crate) struct LastCall {
-    pub(crate) ended: Ended,
+    pub(crate) ended: CallEnd,
     pub(crate) exit_code: Option<i64>,
 }
 
 /// What settled it.
 #[derive(Debug, Clone)]
-pub(crate) enum Ended {
+pub(crate) enum CallEnd {
     Well,
     Badly { code: String, error: String },
     Refused { code: String, message: String },
@@ -198,29 +198,29 @@ impl Worker {
                 }
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
                 Payload::ToolShellExited(exited) => {
-                    let ended = Ended::Well;
+                    let ended = CallEnd::Well;
                     self.last_call = Some(LastCall { ended, exit_code: exited.exit_code });
                 }
-                Payload::ToolCompleted(_) => self.ended(Ended::Well),
+                Payload::ToolCompleted(_) => self.ended(CallEnd::Well),
                 Payload::ToolFailed(end) | Payload::ToolTimedOut(end) | Payload::ToolCancelled(end) => {
                     let code = end.code.clone().unwrap_or_else(|| "tool_failed".to_owned());
                     let error = end.error.clone().or_else(|| end.summary.clone()).unwrap_or_default();
-                    self.ended(Ended::Badly { code, error });
+                    self.ended(CallEnd::Badly { code, error });
                 }
                 Payload::ToolRefused(refused) => {
                     let (code, message) = (refused.code.as_str().to_owned(), refused.message.clone());
-                    self.ended(Ended::Refused { code, message });
+                    self.ended(CallEnd::Refused { code, message });
                 }
                 Payload::ApprovalResolved(resolved) if resolved.decision != Decision::Approved => {
                     let message = match &resolved.comment {
                         Some(comment) => format!("{} did not allow it: {comment}", resolved.by),
                         None => format!("{} did not allow it", resolved.by),
                     };
-                    self.ended(Ended::Refused { code: "denied".to_owned(), message });
+                    self.ended(CallEnd::Refused { code: "denied".to_owned(), message });
                 }
                 Payload::ApprovalTimedOut(missed) if missed.decision != Some(Decision::Approved) => {
                     let message = "nobody allowed it in time".to_owned();
-                    self.ended(Ended::Refused { code: "timed_out".to_owned(), message });
+                    self.ended(CallEnd::Refused { code: "timed_out".to_owned(), message });
                 }
                 _ => {}
             }
@@ -256,7 +256,7 @@ impl Worker {
         }
     }
 
-    fn ended(&mut self, ended: Ended) {
+    fn ended(&mut self, ended: CallEnd) {
         let exit_code = self.last_call.take().and_then(|last| last.exit_code);
         self.last_call = Some(LastCall { ended, exit_code });
     }

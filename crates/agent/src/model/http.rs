@@ -270,7 +270,7 @@ impl Endpoint {
 }
 
 pub(crate) fn client(base: &Url, plain: bool) -> Result<Client, EndpointError> {
-    // Whose cryptography TLS uses is for the process to say, once; that somebody has said it is as good.
+    // Whose cryptography TLS uses is for the process to say, once; a choice made earlier is as good.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut client = Client::builder()
         .user_agent(concat!("recount/", env!("CARGO_PKG_VERSION")))

@@ -25,7 +25,7 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenRule {
     id: String,
     tool: Option<String>,
     path: Option<String>,
@@ -65,7 +65,7 @@ impl Policy {
                 None => format!("rule number {}", index + 1),
             };
             let rule = table
-                .try_into::<Written>()
+                .try_into::<WrittenRule>()
                 .map_err(|error| error.to_string().trim_end().replace('\n', " "))
                 .and_then(Rule::from_written)
                 .map_err(|wrong| PolicyError(format!("{called}: {wrong}")))?;
@@ -105,8 +105,8 @@ impl Policy {
 }
 
 impl Rule {
-    fn from_written(written: Written) -> Result<Self, String> {
-        let Written { id, tool, path, host, command_prefix, reason, .. } = written;
+    fn from_written(written: WrittenRule) -> Result<Self, String> {
+        let WrittenRule { id, tool, path, host, command_prefix, reason, .. } = written;
         let plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.');
         if id.is_empty() || id.chars().count() > limits::RULE_ID_CHARS_MAX || !id.chars().all(plain) {
             let most = limits::RULE_ID_CHARS_MAX;

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::limits;
 use crate::sandbox::known::Workspace;
 pub use crate::sandbox::plan::{Exit, Full, FullWorkspace, Limit};
-use crate::sandbox::plan::{News, Plan, Wish};
+use crate::sandbox::plan::{News, SandboxPlan, Wish};
 
 /// A command that runs. Dropping it kills it.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Process {
     /// there. The command reads `input`; without one its standard input is empty.
     pub(crate) async fn warded(
         helper: &std::path::Path,
-        plan: &Plan,
+        plan: &SandboxPlan,
         workspace: Workspace,
         input: Option<OwnedFd>,
     ) -> Result<Process, StartError> {
@@ -103,7 +103,7 @@ impl Process {
     }
 
     /// Starts a command as the leader of a process group and no more. It reads `input`, if there is one.
-    pub(crate) fn grouped(plan: &Plan, input: Option<OwnedFd>) -> Result<Process, StartError> {
+    pub(crate) fn grouped(plan: &SandboxPlan, input: Option<OwnedFd>) -> Result<Process, StartError> {
         let spawn = |source| StartError::Spawn { program: plan.argv[0].clone(), source };
         let mut command = Command::new(&plan.argv[0]);
         command.args(&plan.argv[1..]).current_dir(&plan.cwd).env_clear();

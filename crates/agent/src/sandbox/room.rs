@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::measure::{Walk, without_names};
-use super::plan::{Full, Held, Known, RoomPlan};
+use super::measure::{FolderMeasure, without_names};
+use super::plan::{Full, Held, RoomPlan, WorkspaceUsage};
 use super::tree::Tree;
 use crate::limits;
 
@@ -60,7 +60,7 @@ impl Waits {
 
 #[derive(Debug)]
 struct Measuring {
-    walk: Walk,
+    walk: FolderMeasure,
     began: Instant,
     /// What the disks had when it began.
     disks: Vec<Disk>,
@@ -235,11 +235,11 @@ impl Room {
     }
 
     /// When nothing of the command is left: what stays, and why the next one has no room, where that was measured.
-    pub(crate) fn end(mut self) -> (Option<Known>, Option<Full>) {
+    pub(crate) fn end(mut self) -> (Option<WorkspaceUsage>, Option<Full>) {
         self.folders.truncate(1);
         self.disks.truncate(1);
         // What it counted may be gone by now, unless nothing else is known.
-        let begun = self.walk.take().filter(|_| self.held.is_none());
+        let unfinished = self.walk.take().filter(|_| self.held.is_none());
         self.at_start = None;
         self.settle();
         let now: Vec<Disk> = self.disks.iter().map(Disk::again).collect();
@@ -247,13 +247,13 @@ impl Room {
         let grown = self.grown(&now);
         let estimate = self.held.unwrap_or(self.guess).and(grown);
         let known = |first, held, disks: &[Disk], is_fresh| {
-            disks.first().map(|disk| Known { first, now: held, free: disk.free, is_fresh })
+            disks.first().map(|disk| WorkspaceUsage { first, now: held, free: disk.free, is_fresh })
         };
         if self.held.is_some() && estimate.is_within(self.most) && all_say(&now) {
             return (known(self.first, estimate, &now, true), None);
         }
-        let is_of_now = begun.is_none();
-        self.walk = begun;
+        let is_of_now = unfinished.is_none();
+        self.walk = unfinished;
         if self.measure_until(recount_world::moment() + self.waits.usual) {
             let full = self.beyond().filter(|_| is_of_now);
             return (self.held.and_then(|held| known(self.first, held, &self.disks, is_of_now)), full);
@@ -263,7 +263,7 @@ impl Room {
         (known(self.first, estimate, &now, false), None)
     }
 
-    /// What the folders may hold: beside what was there at first, where that is somebody's own.
+    /// What the folders may hold: beside what was there at first, where that is a person's own.
     fn settle(&mut self) {
         let most = Held { bytes: self.plan.bytes, entries: self.plan.entries };
         self.most = match (self.plan.in_place, self.first) {
@@ -292,7 +292,7 @@ impl Room {
     }
 
     fn measuring(&self, began: Instant, disks: Vec<Disk>) -> Measuring {
-        Measuring { walk: Walk::of(self.folders.clone()), began, disks, written: self.written }
+        Measuring { walk: FolderMeasure::of(self.folders.clone()), began, disks, written: self.written }
     }
 
     /// By how much the folders may have grown since they were measured: others make room on a disk, too, and what is
@@ -447,7 +447,7 @@ mod tests {
         file.sync_all().unwrap();
     }
 
-    fn plan(bytes: u64, in_place: bool, known: Option<Known>) -> RoomPlan {
+    fn plan(bytes: u64, in_place: bool, known: Option<WorkspaceUsage>) -> RoomPlan {
         RoomPlan { bytes, entries: 1 << 20, in_place, known }
     }
 
@@ -461,7 +461,7 @@ mod tests {
                 assert!(room.held.is_none() && room.at_start.is_none(), "{number} {in_place}: {room:?}");
                 write(folder.path(), &format!("more{number}"), 2 * MIB);
                 let (noted, full) = room.end();
-                known = noted.map(|known| Known { is_fresh: true, ..known });
+                known = noted.map(|known| WorkspaceUsage { is_fresh: true, ..known });
                 assert_eq!(full, None, "by an estimate, nothing is full");
             }
             assert!(known.is_some_and(|known| known.now.bytes >= 6 * MIB), "{known:?}");

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use super::crowd::{Crowd, Most};
-use super::plan::{Exit, FullWorkspace, Layer, Limit, News, Plan, Wish};
+use super::plan::{Exit, FullWorkspace, Layer, Limit, News, SandboxPlan, Wish};
 use super::room::Room;
 use super::stage::MountCopies;
 use super::tree::Tree;
@@ -73,16 +73,16 @@ pub(crate) fn enter() -> Option<ExitCode> {
 }
 
 /// The line to the server.
-struct Line {
+struct ServerLink {
     stream: UnixStream,
     read: Vec<u8>,
 }
 
-impl Line {
+impl ServerLink {
     /// The server's end is this process's standard input.
-    fn open() -> io::Result<Line> {
+    fn open() -> io::Result<ServerLink> {
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        Ok(Line { stream, read: Vec::new() })
+        Ok(ServerLink { stream, read: Vec::new() })
     }
 
     /// The next value; `None` when the server is gone. Blocks.
@@ -131,7 +131,7 @@ struct Running {
 }
 
 /// Whether the kernel bounds as much of a command as the log says it does.
-fn may_start(plan: &Plan, crowd: Option<&Crowd>) -> Result<(), String> {
+fn may_start(plan: &SandboxPlan, crowd: Option<&Crowd>) -> Result<(), String> {
     match crowd {
         Some(crowd) if plan.memory_is_kept && !crowd.kept().memory => Err(format!(
             "the kernel no longer bounds the memory of commands ({}); start the command again, and where that does \
@@ -147,10 +147,10 @@ fn watch() -> io::Result<()> {
     rustix::process::setsid().ok();
     // Orphans of the command come to us rather than to the first process.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let mut line = Line::open()?;
+    let mut line = ServerLink::open()?;
     let Some((first, mut input)) = modes::receive_byte(&line.stream)? else { return Ok(()) };
     line.read.push(first);
-    let Some(plan) = line.next::<Plan>()? else { return Ok(()) };
+    let Some(plan) = line.next::<SandboxPlan>()? else { return Ok(()) };
     let most = Most { processes: plan.processes, memory_bytes: plan.memory_bytes };
     let crowd = (plan.layer != Layer::Off).then(|| Crowd::join(most));
     if let Err(why) = may_start(&plan, crowd.as_ref()) {
@@ -199,7 +199,7 @@ fn watch() -> io::Result<()> {
 }
 
 /// Starts the command. It takes `input` as its standard input, if there is one, and nobody else keeps it.
-fn start(plan: &Plan, is_full: bool, input: &mut Option<OwnedFd>) -> io::Result<Running> {
+fn start(plan: &SandboxPlan, is_full: bool, input: &mut Option<OwnedFd>) -> io::Result<Running> {
     let stdin = input.take().map_or_else(Stdio::null, Stdio::from);
     let filters = seccomp::filters(plan).map_err(io::Error::other)?;
     match plan.layer {
@@ -247,7 +247,7 @@ fn start(plan: &Plan, is_full: bool, input: &mut Option<OwnedFd>) -> io::Result<
 }
 
 fn start_in_bubblewrap(
-    plan: &Plan,
+    plan: &SandboxPlan,
     is_full: bool,
     filters: &[seccompiler::BpfProgram],
     stdin: Stdio,
@@ -309,7 +309,7 @@ struct Own {
 }
 
 impl Own {
-    fn make(plan: &Plan, user: CommandUser) -> io::Result<Own> {
+    fn make(plan: &SandboxPlan, user: CommandUser) -> io::Result<Own> {
         let mapping = user.mapping()?;
         let mut stage = MountCopies::default();
         stage.add(&plan.workspace, Some(&mapping))?;
@@ -337,7 +337,7 @@ fn numbered((path, file): &(PathBuf, OwnedFd)) -> (PathBuf, RawFd) {
     (path.clone(), file.as_raw_fd())
 }
 
-fn command_of(plan: &Plan, stdin: Stdio) -> Command {
+fn command_of(plan: &SandboxPlan, stdin: Stdio) -> Command {
     let mut command = Command::new(&plan.argv[0]);
     command.args(&plan.argv[1..]).current_dir(&plan.cwd).env_clear().stdin(stdin);
     command
@@ -367,8 +367,8 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 
 /// Waits for the end of the command, its bounds, or the server's wish.
 fn hold(
-    line: &mut Line,
-    plan: &Plan,
+    line: &mut ServerLink,
+    plan: &SandboxPlan,
     running: &mut Running,
     mut room: Option<&mut Room>,
 ) -> io::Result<Exit> {
@@ -428,7 +428,7 @@ fn hold(
 }
 
 /// Which bound a command is beyond, by its processes.
-fn over(plan: &Plan, tree: &Tree, depth: usize) -> Option<Limit> {
+fn over(plan: &SandboxPlan, tree: &Tree, depth: usize) -> Option<Limit> {
     let most = usize::try_from(plan.processes).unwrap_or(usize::MAX);
     if tree.count(depth) > most {
         return Some(Limit::Processes);
@@ -473,7 +473,7 @@ fn kill_all() {
     }
 }
 
-/// Buries whoever ended. Answers how the child did, when it was among them.
+/// Reaps the processes that ended. Returns how the child ended, when it was among them.
 fn bury(child: Pid) -> Option<WaitStatus> {
     let mut found = None;
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {

@@ -429,7 +429,7 @@ pub(crate) fn types(events: &[Event]) -> Vec<&str> {
     types
 }
 
-/// Like [`types`], without what stands in every run.
+/// Like [`types`], without what is in every run.
 pub(crate) fn course(events: &[Event]) -> Vec<&str> {
     let usual = [
         "run.queued",

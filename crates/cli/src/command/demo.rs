@@ -45,7 +45,7 @@ impl Demo {
     }
 
     async fn play(self, view: View) -> Result<(), Failure> {
-        let folder = Folder::make()?;
+        let folder = DemoFolder::make()?;
         let data = self.data.unwrap_or_else(|| folder.0.join("data"));
         let project = folder.project()?;
         let options = Options {
@@ -100,9 +100,9 @@ impl Demo {
 }
 
 /// A folder of our own among the temporary ones.
-struct Folder(PathBuf);
+struct DemoFolder(PathBuf);
 
-impl Folder {
+impl DemoFolder {
     fn make() -> Result<Self, Failure> {
         let parent = std::env::temp_dir();
         let process = std::process::id();
@@ -110,7 +110,7 @@ impl Folder {
             let folder = parent.join(format!("recount-demo-{process}-{attempt}"));
             // One that is there may be anybody's.
             match DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => return Ok(Folder(folder)),
+                Ok(()) => return Ok(DemoFolder(folder)),
                 Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(why) => return Err(failed(&folder, &why)),
             }

@@ -16,7 +16,7 @@ use crate::read::readers::Readers;
 pub(crate) struct Publisher {
     framing: Arc<dyn Framing>,
     feed: Arc<List>,
-    runs: Mutex<Runs>,
+    runs: Mutex<RunLists>,
     reads: Semaphore,
     reads_ahead: Arc<Semaphore>,
     counters: Arc<Counters>,
@@ -25,7 +25,7 @@ pub(crate) struct Publisher {
 
 /// The lists of runs.
 #[derive(Default)]
-struct Runs {
+struct RunLists {
     by_stream: HashMap<StreamKey, Weak<List>>,
     /// At how many of them it is looked which nobody follows.
     looked_through_at: usize,

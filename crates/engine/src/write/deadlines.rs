@@ -24,12 +24,12 @@ use crate::{Error, limits};
 
 #[derive(Default)]
 pub(crate) struct Deadlines {
-    book: Mutex<Book>,
+    book: Mutex<DeadlineIndex>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Book {
+struct DeadlineIndex {
     by_clock: BTreeSet<(u64, RunId)>,
     by_moment: BTreeSet<(Instant, RunId)>,
     by_run: HashMap<RunId, Armed>,

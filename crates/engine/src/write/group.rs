@@ -10,7 +10,7 @@ use recount_run::Command;
 
 use crate::write::commit::Commit;
 use crate::write::ingest;
-use crate::write::ingest::{Landing, Standing};
+use crate::write::ingest::{BatchStanding, Landing};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::request::{Ingest, Job, ReplyTo, Report, Request, Submit, Tick};
 use crate::write::run_writer::Writer;
@@ -177,7 +177,7 @@ impl Writer {
     ) -> Result<Placed, Error> {
         let said = ingest::Said::by(&drafts);
         let standing = loaded.producers.judge(self.room.ground.store(), self.run, &triple, &said).await?;
-        if let Standing::Repeated(landing) = standing {
+        if let BatchStanding::Repeated(landing) = standing {
             return Ok(Placed::Earlier(landing.first, landing.last));
         }
         let masking = loaded.redaction.drafts(&loaded.texts, &loaded.state, &mut drafts)?;

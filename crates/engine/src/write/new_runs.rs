@@ -19,13 +19,13 @@ use crate::write::redaction::Redaction;
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct NewRunCache {
-    runs: Mutex<Runs>,
+    runs: Mutex<CachedRuns>,
     lately: Mutex<Lately>,
 }
 
 #[derive(Default)]
-struct Runs {
-    kept: BTreeMap<RunId, Kept>,
+struct CachedRuns {
+    kept: BTreeMap<RunId, CachedRun>,
     bytes: usize,
 }
 
@@ -36,7 +36,7 @@ struct Lately {
     order: VecDeque<SessionId>,
 }
 
-struct Kept {
+struct CachedRun {
     /// How long its events are: what stands in memory is about as long.
     bytes: usize,
     /// Hears of everything that is written to it.
@@ -66,7 +66,7 @@ pub(crate) struct WorkerStart {
 impl NewRunCache {
     pub(crate) fn keep(&self, run: RunId, seat: WorkerStart, awake: LoadedRun, bytes: usize) {
         let (list, next) = (seat.list.clone(), seat.state.next_sequence());
-        let kept = Kept { bytes, list, next, seat: Some(seat), awake: Some(Box::new(awake)) };
+        let kept = CachedRun { bytes, list, next, seat: Some(seat), awake: Some(Box::new(awake)) };
         let mut runs = self.runs();
         runs.bytes += bytes;
         runs.kept.insert(run, kept);
@@ -120,7 +120,7 @@ impl NewRunCache {
         self.runs().remove(run);
     }
 
-    fn take<T>(&self, run: RunId, part: impl FnOnce(&mut Kept) -> Option<T>) -> Option<T> {
+    fn take<T>(&self, run: RunId, part: impl FnOnce(&mut CachedRun) -> Option<T>) -> Option<T> {
         let mut runs = self.runs();
         let kept = runs.kept.get_mut(&run)?;
         let taken = part(kept);
@@ -130,12 +130,12 @@ impl NewRunCache {
         taken
     }
 
-    fn runs(&self) -> MutexGuard<'_, Runs> {
+    fn runs(&self) -> MutexGuard<'_, CachedRuns> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Runs {
+impl CachedRuns {
     fn remove(&mut self, run: RunId) {
         if let Some(kept) = self.kept.remove(&run) {
             self.bytes -= kept.bytes;
