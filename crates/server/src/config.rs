@@ -118,6 +118,7 @@ impl Config {
                 subscriptions_max: usize::try_from(values.subscriptions_max).unwrap_or(usize::MAX),
                 rooms: Rooms {
                     access: values.rooms,
+                    bind: values.room_bind,
                     agent: options.conformance_agent,
                     announces_sessions: options.suite_compat,
                 },

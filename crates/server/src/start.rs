@@ -295,6 +295,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
         Some(entry.to_owned()),
         held,
         before,
+        running.room_address.map(|address| format!("a room is at the root of http://{address}")),
     ];
     let lines = lines.into_iter().flatten().chain([format!("listening on http://{address}")]);
     if config.log_format == LogFormat::Json {

@@ -29,6 +29,9 @@ pub(super) struct Producer {
     /// Start this program and send JSON-RPC over its standard input and output
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
+    /// All copies of the program speak for one producer, as `recount aaep stdio` does
+    #[arg(long, requires = "command")]
+    shared: bool,
     /// Conformance level to test; includes the lower levels
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=3))]
     level: u8,
@@ -131,6 +134,7 @@ impl Producer {
         {
             (*base, *surface) = (format!("{base}/aaep/v1"), link::Surface::Versioned);
         }
+        subject.shares_producer = self.shared;
         subject.look_for_versioned = self.surface == Surface::Auto;
         let base = self.address.as_deref().unwrap_or_default();
         subject.token = crate::command::credential::token(invocation, base, self.token_file.as_deref())?;
