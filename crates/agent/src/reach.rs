@@ -76,7 +76,7 @@ impl Worker {
         specs
     }
 
-    /// What a model is told that calls for a tool which is not there.
+    /// What a model reads when it calls an unknown tool. It learns only of those that it may use.
     pub(crate) fn no_such_tool(&self, name: &str) -> String {
         let offered = self.tool_specs();
         let unknown = tools::UnknownTool::among(name, offered.iter().map(|tool| tool.name.as_str()));
