@@ -98,7 +98,7 @@ fn the_public_suite_passes_at_the_root_of_a_port_of_its_own() {
     passes(&suite(&root, 1), 1);
     passes(&suite(&format!("{}/ws", root.replace("http://", "ws://")), 2), 2);
     assert_eq!(curl(&[&format!("{root}/healthz")]), r#"{"status":"ok"}"#);
-    // The rest of the server is not there, and rooms are not at the root of the server.
+    // The rest of the server is elsewhere, and rooms are not at the root of the server.
     let status = |url: String| {
         let asked = std::process::Command::new("curl")
             .args(["--silent", "--path-as-is", "--output", "/dev/null", "--write-out", "%{http_code}", &url])
