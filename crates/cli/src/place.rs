@@ -44,7 +44,7 @@ impl Place {
         Ok(Place::Folder(Box::new(Folder::open(data)?)))
     }
 
-    /// The same, where a folder that is not there is made.
+    /// The same, but a missing folder is made.
     pub(crate) fn open_or_make(data: &Path) -> Result<Self, Failure> {
         Ok(Place::Folder(Box::new(Folder::open_or_make(data)?)))
     }

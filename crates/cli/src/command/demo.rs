@@ -58,8 +58,8 @@ impl Demo {
         };
         let (reached, _) = Reached::inside(options, None).await?;
         reached.work().await?;
-        let somebody = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
-        let wait = if somebody { limits::DEMO_WAIT_FOR_SOMEBODY } else { limits::DEMO_WAIT };
+        let is_attended = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
+        let wait = if is_attended { limits::DEMO_WAIT_ATTENDED } else { limits::DEMO_WAIT };
         note(&format!(
             "recount demo: a scripted model repairs a small script, without a key or a network and in a copy. \
              It asks you twice; without an answer in {} seconds, the demo answers itself.",
@@ -69,7 +69,7 @@ impl Demo {
             title: Some("Demo".to_owned()),
             budget_micros_usd: Some(BUDGET_MICROS_USD),
             kind: Some("agent_loop".to_owned()),
-            request_text: Some("Mend the greeting and clear up.".to_owned()),
+            request_text: Some("Repair the greeting and clean up.".to_owned()),
             workspace: Some(project),
             ..CreateTask::default()
         };

@@ -103,7 +103,7 @@ impl Account {
         lines
     }
 
-    /// What was begun and never completed.
+    /// What was started and never completed.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some((block, gathered)) = self.gathered.pop_first() {

@@ -1,7 +1,7 @@
-//! A run told while it happens, for who started it: what the agent says as it comes, a line for each call and each
+//! A run printed while it happens, for the person that started it: what the agent says as it comes, a line for each call and each
 //! ending, what commands write, changes of files, and what people are asked. See [`Live`].
 //!
-//! Unlike [`Account`](super::Account), which leaves nothing out, this tells what somebody in front of it wants to
+//! Unlike [`Account`](super::Account), which leaves nothing out, this prints what a person in front of it wants to
 //! know, and names where the rest is. A sign such as `▸` or `✓` always has a word beside it.
 
 mod answer;
@@ -457,7 +457,7 @@ impl Live {
                 (ending, format!("{} {words}{facts}", self.paint.bad("✗ failed:")))
             }
             _ => {
-                let (by, why) = (data.text("by").unwrap_or("somebody"), data.text("reason"));
+                let (by, why) = (data.text("by").unwrap_or("an unknown caller"), data.text("reason"));
                 let why = why.filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(": {why}"));
                 let words = clean::line(&format!("{by}{why}"));
                 (Ending::Cancelled, format!("{} {words}{facts}", self.paint.bad("✗ cancelled by")))

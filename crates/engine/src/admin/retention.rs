@@ -1,7 +1,7 @@
 //! What is kept and what is pruned: the choice, the pins that withhold a run from it, and the sweeper.
 //!
 //! Only runs that have ended are pruned, those first that ended first; pinned ones and runs of a session never
-//! are. The choice is [`Policy::reason`] and pure; what a prune does stands in the writer, because only that
+//! are. The choice is [`Policy::reason`] and pure; what a prune does is in the writer, because only that
 //! changes a run. A round is bounded in runs and goes on where it is needed.
 
 use std::collections::BinaryHeap;

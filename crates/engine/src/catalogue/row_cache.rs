@@ -87,7 +87,7 @@ struct Known {
     bytes: usize,
 }
 
-/// What somebody has to show who read a row and wants it kept.
+/// What a caller that read a row and wants it kept has to show.
 pub(crate) struct Reading {
     name: Name,
     forgotten: u64,

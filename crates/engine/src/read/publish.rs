@@ -12,7 +12,7 @@ use crate::limits;
 use crate::read::live::{Framing, List};
 use crate::read::readers::Readers;
 
-/// Holds the feed's list, and a list for each run that somebody follows, or may come to follow.
+/// Holds the feed's list, and a list for each run that a client follows, or may come to follow.
 pub(crate) struct Publisher {
     framing: Arc<dyn Framing>,
     feed: Arc<List>,

@@ -73,7 +73,7 @@ impl Deadlines {
         self.changed.notify_one();
     }
 
-    /// Has a run looked at soon, because nobody knows what became of its last append: whoever wakes its
+    /// Has a run looked at soon, because nobody knows what became of its last append: waking its
     /// writer has the log read again, and with it deadlines and an ending that nobody heard of.
     pub(crate) fn look_again(&self, run: RunId, world: &World) {
         let soon = world.clock.now_ms().saturating_add(millis(limits::TIMER_RETRY));

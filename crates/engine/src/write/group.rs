@@ -99,7 +99,7 @@ impl Writer {
                 }
                 let mut error = failed.meaning(self.run).into_error();
                 // A guard can only fail here when two runs took the same id in the same moment, and a size
-                // only be too large when somebody sent that much. When several commands shared the append
+                // only be too large when a client sent that much. When several commands shared the append
                 // it is not known which was at fault; none has happened, so each may be tried again by its client.
                 let is_shared = waiting.len() > 1;
                 let blames_one = error.code() == Code::LimitReached || matches!(error, Error::Rejected(_));

@@ -1,5 +1,5 @@
-//! Runs of ours that have just begun, as they stand in memory: who writes to one for the first time, and who sits
-//! down at it, need not read back what was known a moment ago.
+//! Cache of runs of ours that have just started: the first writer and the first worker of one need not read back
+//! what was known a moment ago.
 //!
 //! Only what an append was seen to make comes here, and it is handed out once: a writer that has taken a run over
 //! owns its state, and one that throws it away reads the log. Nothing is lost with it.
@@ -37,7 +37,7 @@ struct Lately {
 }
 
 struct CachedRun {
-    /// How long its events are: what stands in memory is about as long.
+    /// How long its events are: what is in memory is about as long.
     bytes: usize,
     /// Hears of everything that is written to it.
     list: Arc<List>,
@@ -77,7 +77,7 @@ impl NewRunCache {
         }
     }
 
-    /// A run of ours has begun in a session. Answers the one before it. They never begin in the same moment, because a
+    /// A run of ours has started in a session. Answers the one before it. They never begin in the same moment, because a
     /// session is busy with one at a time.
     pub(crate) fn began(&self, session: SessionId, run: RunId) -> Option<RunId> {
         let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,7 @@ impl NewRunCache {
         self.runs().kept.get(&run).is_some_and(|kept| kept.awake.is_some())
     }
 
-    /// Nothing when somebody has written to it before it came here.
+    /// Nothing when a client has written to it before it came here.
     pub(crate) fn take_awake(&self, run: RunId) -> Option<Box<LoadedRun>> {
         self.take(run, |kept| {
             let is_new = kept.list.known_next() <= kept.next;

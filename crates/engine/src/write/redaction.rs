@@ -1,6 +1,6 @@
 //! Nothing secret is appended: what comes in is masked before it is judged.
 //!
-//! Judged is what is stored, so the rules and whoever reads the log see the same: [`Redaction::drafts`] masks
+//! Judged is what is stored, so the rules and the readers of the log see the same: [`Redaction::drafts`] masks
 //! what producers and performers report, [`Redaction::command`] the words of people. Texts that come in pieces
 //! are masked across their pieces; what is known of them is in [`Texts`]. Identifiers stay, and so does what
 //! would no longer be what its type says (a known secret that is a word of the protocol).
@@ -251,7 +251,7 @@ fn grown(drafts: &[Draft]) -> Vec<Grown> {
     grown
 }
 
-/// What stands in the log of a text that is said to be complete.
+/// What the log holds of a text that is reported as complete.
 enum Before {
     /// It had no pieces: it is looked at like any other.
     Nothing,

@@ -234,7 +234,7 @@ fn became(outcome: &Outcome) -> String {
         Outcome::Again { line } => format!("a further reply to line {line}, without effect"),
         Outcome::Late { line } => format!("a reply to line {line} that comes too late"),
         Outcome::Unfit { line, says } => format!("a reply to line {line} that it does not offer, {says}"),
-        Outcome::Stranger => "a reply on a subscription that is not there".to_owned(),
+        Outcome::Stranger => "a reply on an unknown subscription".to_owned(),
         Outcome::Unknown => "a reply to nothing that was asked".to_owned(),
     }
 }

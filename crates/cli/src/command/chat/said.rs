@@ -1,4 +1,4 @@
-//! What somebody types in a talk, read. Pure; see [`PromptLine::read`] and [`Leave::read`].
+//! What a person types in a chat, read. Pure; see [`PromptLine::read`] and [`Leave::read`].
 
 use std::path::PathBuf;
 

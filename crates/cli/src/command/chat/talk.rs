@@ -43,7 +43,7 @@ pub(super) struct Talk {
     open: Vec<OpenCall>,
     /// Whether something happened at the server that was not heard here.
     is_unsure: bool,
-    /// Whether somebody can be asked.
+    /// Whether a person can be asked.
     asks: bool,
 }
 

@@ -157,7 +157,7 @@ impl Following {
                     self.text(&text)?;
                 }
                 FollowStep::Line(line) => {
-                    // Somebody is there after all.
+                    // A person is there after all.
                     (timer, timed) = (None, None);
                     self.line(line)?;
                 }
@@ -204,9 +204,9 @@ impl Following {
         }
     }
 
-    /// Whether somebody here is asked.
+    /// Whether prompts are asked here.
     fn asks_here(&self) -> bool {
-        self.typed.is_somebody()
+        self.typed.is_attended()
     }
 
     async fn told(&mut self, told: Told) -> Result<(), Failure> {
@@ -307,7 +307,7 @@ impl Following {
 
     fn line(&mut self, line: Option<String>) -> Result<(), Failure> {
         let Some(line) = line else {
-            // Nobody types any more: whoever answers does it from elsewhere.
+            // Nobody types any more: answers come from elsewhere.
             for prompt in std::mem::take(&mut self.prompts) {
                 let text = self.live.unbroken(&[prompt.elsewhere(&self.address)]);
                 self.beside(&text)?;
@@ -373,7 +373,7 @@ impl Following {
             return Ok(());
         }
         self.note(&format!("the answer was not taken: {why}"));
-        let Some(prompt) = self.prompts.front().filter(|_| self.typed.is_somebody()) else { return Ok(()) };
+        let Some(prompt) = self.prompts.front().filter(|_| self.typed.is_attended()) else { return Ok(()) };
         let how = prompt.how().to_owned();
         let text = self.live.lines(&[how]);
         self.beside(&text)
@@ -433,7 +433,7 @@ impl Following {
         self.text(text)
     }
 
-    /// A sign of life, unless somebody is asked or a line is open.
+    /// A sign of life, unless a prompt or a line is open.
     fn pulse(&mut self) -> Result<(), Failure> {
         let width = self.out.width().unwrap_or(limits::COLUMNS_DEFAULT);
         let is_free = self.prompts.is_empty() && !self.live.is_mid_line();

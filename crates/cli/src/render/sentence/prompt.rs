@@ -97,7 +97,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
             Sentence::with(format!("{to} is asked and not {from}"), data.text("reason"))
         }
         "error.tool_unavailable" => {
-            Sentence::with(format!("{} is not there", data.text("tool_name")?), data.text("reason"))
+            Sentence::with(format!("{} is unavailable", data.text("tool_name")?), data.text("reason"))
         }
         "error.model_capability_missing" => {
             let (model, what) = (data.text("model")?, data.text("missing_capability")?);

@@ -53,7 +53,7 @@ pub struct KeptArtifact {
 }
 
 impl WriteHandle {
-    /// Keeps bytes for a run. They are durable when this answers; that they are there, whoever asked reports with
+    /// Keeps bytes for a run. They are durable when this returns; the caller reports them with
     /// the event in the answer. What nobody reports is taken away again, at the latest by the next start.
     pub async fn keep(&self, run: RunId, thing: Keep) -> Result<KeptArtifact, Error> {
         let Some(row) = self.catalogue().run(run).await? else {

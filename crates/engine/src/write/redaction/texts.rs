@@ -135,7 +135,7 @@ impl<'a> Piece<'a> {
         if self.encoding() == Some(Encoding::Base64) && STANDARD.decode(self.text).is_ok() {
             return STANDARD.encode(bytes);
         }
-        // Characters of several bytes are masked whole or not at all, but for one that somebody cut.
+        // Characters of several bytes are masked whole or not at all, but for one that a producer cut.
         String::from_utf8(bytes).unwrap_or_else(|broken| {
             let text: Vec<u8> = broken.into_bytes();
             text.iter()

@@ -53,7 +53,7 @@ pub(super) struct Producer {
     /// Test only these requirements, such as; the report then claims no level
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Seconds to wait for a required event
+    /// Seconds to wait for each required event before its check fails
     #[arg(long, value_name = "SECONDS", default_value_t = limits::PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
     /// Longest prompt timeout, in seconds, that is waited out

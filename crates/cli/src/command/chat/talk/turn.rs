@@ -47,16 +47,16 @@ impl Talk {
         let (client, session) = (self.client.clone(), self.session.session_id.clone());
         let mut beginning = Box::pin(client.turn(&session, &new));
         self.pulse.heard(Some(AGENT), moment());
-        let begun = loop {
+        let started = loop {
             let next = tokio::select! {
                 biased;
                 typed = self.typed.meanwhile() => TurnStep::Typed(typed),
-                begun = &mut beginning => TurnStep::Came(begun),
+                started = &mut beginning => TurnStep::Came(started),
                 () = until(self.pulse.due()) => TurnStep::Pulse,
             };
             self.quiet();
             match next {
-                TurnStep::Came(begun) => break begun,
+                TurnStep::Came(started) => break started,
                 TurnStep::Pulse => self.beat()?,
                 TurnStep::Typed(input) => match meant(input?) {
                     Meant::Cancel => {
@@ -70,7 +70,7 @@ impl Talk {
             }
         };
         drop(beginning);
-        match begun {
+        match started {
             Ok(turn) => {
                 self.accepted();
                 self.hear(turn).await
