@@ -21,7 +21,7 @@ use recount_event::family::approval::Requested;
 use recount_event::family::assistant::TextComplete;
 use recount_event::{Code, Draft, ForeignId, Json, Payload, limits as event_limits};
 use recount_redact::{JsonField, MaskedJson, Online, Redactor, with_paths};
-use recount_run::{Rejection, State};
+use recount_run::{Call, Rejection, State};
 
 use crate::Error;
 use texts::{Name, Piece, Texts};
@@ -87,8 +87,8 @@ impl Redaction {
                     }
                 }
                 Payload::ApprovalRequested(asked) => {
-                    let masked =
-                        texts.has_masked_input(&asked.tool_call_id) || calls.contains(&asked.tool_call_id);
+                    let call = &asked.tool_call_id;
+                    let masked = calls.contains(call) || state.call(call).is_some_and(Call::is_masked);
                     match masked.then(|| right_digest(state, &drafts[..index], asked)).flatten() {
                         Some(right) => {
                             replacement = right;
