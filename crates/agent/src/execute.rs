@@ -29,10 +29,8 @@ impl Worker {
         if let Some(sealed) = self.desk.write().unseal(self.desk.run(), id).await? {
             return Ok(serde_json::from_slice(&sealed).ok());
         }
-        if self.masked.contains(id) {
-            return Ok(None);
-        }
-        let logged = self.desk.state().call(id).and_then(|call| call.input.clone());
+        let logged = self.desk.state().call(id).filter(|call| !call.is_masked());
+        let logged = logged.and_then(|call| call.input.clone());
         Ok(logged.and_then(|input| serde_json::from_str(input.text()).ok()))
     }
 
@@ -52,7 +50,6 @@ impl Worker {
                 && self.desk.masks(&proposed.payload)
             {
                 write.seal(run, &id, original.to_string().as_bytes()).await?;
-                self.masked.insert(id.clone());
             }
             self.originals.insert(id, original);
         }

@@ -50,8 +50,6 @@ pub(crate) struct Worker {
     pub(crate) missing_told: HashSet<String>,
     /// Whether the log says that there is a workspace.
     pub(crate) provisioned: bool,
-    /// Calls whose input the log holds masked.
-    pub(crate) masked: HashSet<ForeignId>,
     /// What was refused as too long.
     pub(crate) refused: RefusedContext,
     /// What the model is given before the conversation, once the log says it.
@@ -113,7 +111,6 @@ impl Worker {
             model_told: false,
             missing_told: HashSet::new(),
             provisioned: false,
-            masked: HashSet::new(),
             refused: RefusedContext::default(),
             instructions: None,
         };
@@ -192,11 +189,6 @@ impl Worker {
                     self.model_told = true;
                     self.instructions.get_or_insert_with(|| started.instructions.clone().unwrap_or_default());
                 }
-                Payload::AssistantToolCallProposed(proposed)
-                    if proposed.redacted_paths.as_ref().is_some_and(|paths| !paths.is_empty()) =>
-                {
-                    self.masked.insert(proposed.tool_call_id.clone());
-                }
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
                 Payload::TurnCompleted(_) => self.next_block = 0,
                 Payload::AssistantTextComplete(text) | Payload::AssistantThinkingComplete(text) => {
@@ -233,7 +225,6 @@ impl Worker {
         let state = self.desk.state();
         self.originals.retain(|call, _| state.call(call).is_some());
         self.allowed.retain(|call, _| state.call(call).is_some());
-        self.masked.retain(|call| state.call(call).is_some());
     }
 
     /// What holds from here on, where who answered chose anew.
