@@ -145,8 +145,6 @@ pub struct Call {
     pub tool_name: Option<Arc<str>>,
     /// The model's input, if the call was proposed.
     pub input: Option<Arc<Json>>,
-    /// Whether parts of that input were masked before it was stored.
-    pub(crate) is_masked: bool,
     /// The turn that proposed it.
     pub turn_index: Option<u64>,
     pub stage: CallStage,
@@ -585,11 +583,6 @@ impl State {
 }
 
 impl Call {
-    /// Whether the log holds its input masked, and says so.
-    pub fn is_masked(&self) -> bool {
-        self.is_masked
-    }
-
     /// Whether it was invoked and an application carries it out.
     pub fn is_with_client(&self) -> bool {
         matches!(self.stage, CallStage::Invoked(Invoked { executor: Executor::Client, .. }))

@@ -31,7 +31,6 @@ pub(super) fn proposed(state: &mut State, proposed: &ToolCallProposed) {
     let call = Call {
         tool_name: Some(proposed.tool_name.as_str().into()),
         input: Some(Arc::new(proposed.input.clone())),
-        is_masked: proposed.redacted_paths.as_ref().is_some_and(|paths| !paths.is_empty()),
         turn_index: Some(proposed.turn_index),
         stage: CallStage::Proposed,
         since: state.next_sequence,

@@ -21,7 +21,6 @@ pub(super) fn approval(state: &mut State, asked: &approval::Requested, at_ms: u6
         Call {
             tool_name: None,
             input: None,
-            is_masked: false,
             turn_index: None,
             stage: CallStage::Announced,
             since,

@@ -19,7 +19,6 @@ pub(super) fn invoked(state: &mut State, invoked: &tool::Invoked) {
     let call = Call {
         tool_name: Some(invoked.tool_name.as_str().into()),
         input: None,
-        is_masked: false,
         turn_index: None,
         stage,
         since: state.next_sequence,
