@@ -16,7 +16,7 @@ use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::agent::{Agent, Past};
+use crate::agent::{self, Agent, Past};
 use crate::approved::{AllowedCall, Rewritten};
 use crate::conversation::Conversation;
 use crate::refused_context::RefusedContext;
@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     /// Blocks of the turn that may be begun again: its next attempt goes on behind them.
     pub(crate) next_block: u64,
     pub(crate) model_told: bool,
+    /// Whether a turn completed after the last checkpoint.
+    pub(crate) completed_since_checkpoint: bool,
     /// What the model cannot do, as far as the log says it.
     pub(crate) missing_told: HashSet<String>,
     /// Whether the log says that there is a workspace.
@@ -111,6 +113,7 @@ impl Worker {
             last_call: None,
             next_block: 0,
             model_told: false,
+            completed_since_checkpoint: false,
             missing_told: HashSet::new(),
             provisioned: false,
             masked: HashSet::new(),
@@ -157,12 +160,16 @@ impl Worker {
 
     /// Reads what came before.
     async fn remember(&mut self) -> Done<()> {
-        if self.desk.state().kind() == RunKind::AgentLoop {
-            let Past { conversation, runs, is_over, read } = self.agent.earlier(&self.desk).await?;
-            (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
-        }
         let mut events = Vec::new();
         self.desk.history(|event| events.push(event.clone())).await?;
+        if self.desk.state().kind() == RunKind::AgentLoop {
+            let resumed = events.first().and_then(|event| match event.payload() {
+                Payload::RunResumedFromEvent(resumed) => agent::place(resumed),
+                _ => None,
+            });
+            let Past { conversation, runs, is_over, read } = self.agent.earlier(&self.desk, resumed).await?;
+            (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
+        }
         self.see(&events);
         Ok(())
     }
@@ -198,7 +205,8 @@ impl Worker {
                     self.masked.insert(proposed.tool_call_id.clone());
                 }
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
-                Payload::TurnCompleted(_) => self.next_block = 0,
+                Payload::TurnCompleted(_) => (self.next_block, self.completed_since_checkpoint) = (0, true),
+                Payload::RunCheckpointSaved(_) => self.completed_since_checkpoint = false,
                 Payload::AssistantTextComplete(text) | Payload::AssistantThinkingComplete(text) => {
                     self.next_block = self.next_block.max(text.block_index + 1);
                 }
