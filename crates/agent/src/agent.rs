@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_engine::{Desk, Left, ListQuery, Order, Profile, Profiles, ReadHandle, RunRow};
-use recount_event::family::run::{Queued, RunKind};
-use recount_event::{ForeignId, Payload, RunId, SessionId, codec};
+use recount_event::family::run::{Queued, ResumedFromEvent, RunKind};
+use recount_event::{ForeignId, RunId, SessionId, codec};
 use recount_world::World;
 use tokio::time::Instant;
 
@@ -248,10 +248,10 @@ impl Agent {
     }
 
     /// What was said before a run: before its session began and in the earlier runs of that, or in the run that it goes
-    /// on from.
-    pub(crate) async fn earlier(&self, desk: &Desk) -> Result<Past, Left> {
+    /// on from (`resumed`), up to that place.
+    pub(crate) async fn earlier(&self, desk: &Desk, resumed: Option<(RunId, u64)>) -> Result<Past, Left> {
         let mut is_first = false;
-        if let Some(session) = desk.state().session_id() {
+        if let Some(session) = desk.state().session_id().filter(|_| resumed.is_none()) {
             let newest = match desk.previous() {
                 Some(previous) => Some(previous),
                 None => {
@@ -273,7 +273,8 @@ impl Agent {
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
         }
-        let (before, is_over) = if is_first { (Vec::new(), true) } else { self.before(desk).await? };
+        let (before, is_over) =
+            if is_first { (Vec::new(), true) } else { self.before(desk, resumed).await? };
         let runs = before.len();
         for (run, until) in before {
             let mut after = None;
@@ -316,18 +317,36 @@ impl Agent {
 
     /// The runs whose conversation goes on in this one, oldest first, each with the last event that counts; and whether
     /// nothing will be added to them any more.
-    async fn before(&self, desk: &Desk) -> Result<(Vec<(RunId, u64)>, bool), Left> {
+    async fn before(
+        &self,
+        desk: &Desk,
+        resumed: Option<(RunId, u64)>,
+    ) -> Result<(Vec<(RunId, u64)>, bool), Left> {
         let mut found = Vec::new();
+        let mut next = resumed;
         if let Some(session) = desk.state().session_id() {
             let mut listed = self.session_runs(desk, session, limits::EARLIER_RUNS_MAX).await?;
             listed.truncate(recall::counted(listed.len()));
             let is_over = listed.iter().all(RunRow::has_ended);
-            let talks = listed.iter().filter(|row| row.kind == RunKind::AgentLoop.as_str());
-            found.extend(talks.map(|row| (row.id, u64::MAX)));
+            for row in listed {
+                let until = match next {
+                    Some((run, until)) if run == row.id => until,
+                    // The run behind it branched off before this one.
+                    Some(_) => continue,
+                    None => u64::MAX,
+                };
+                if row.kind == RunKind::AgentLoop.as_str() {
+                    found.push((row.id, until));
+                }
+                // Only a run that has one before it can go on from it.
+                next = match row.prior_run_id {
+                    Some(_) => resumed_from(desk.read(), row.id).await,
+                    None => None,
+                };
+            }
             found.reverse();
             return Ok((found, is_over));
         }
-        let mut next = resumed_from(desk.read(), desk.run()).await;
         while let Some((run, until)) = next.take() {
             found.push((run, until));
             if found.len() >= limits::EARLIER_RUNS_MAX {
@@ -351,16 +370,14 @@ impl Agent {
     }
 }
 
-/// The run that another goes on from, and the last of its events that counts.
+/// The run that another goes on from, and the last of its events that counts. What cannot be read goes on from none.
 async fn resumed_from(read: &ReadHandle, run: RunId) -> Option<(RunId, u64)> {
-    let (page, _) = read.read_run(run, None, 1).await.ok()?;
-    let event = codec::decode(&page.first()?.1).ok()?;
-    match event.payload() {
-        Payload::RunResumedFromEvent(resumed) => {
-            Some((resumed.from_run_id.parse().ok()?, resumed.from_sequence))
-        }
-        _ => None,
-    }
+    place(&read.resumed_from(run).await.ok()??)
+}
+
+/// The same, as the run's first event says it.
+pub(crate) fn place(resumed: &ResumedFromEvent) -> Option<(RunId, u64)> {
+    Some((resumed.from_run_id.parse().ok()?, resumed.from_sequence))
 }
 
 async fn picture_bytes(read: &ReadHandle, picture: &Picture) -> Option<Bytes> {

@@ -48,6 +48,11 @@ impl Worker {
     /// Begins a turn, or begins one again, and sees it to its end. `opening` is what precedes it in the log and was
     /// not reported yet.
     pub(crate) async fn turn(&mut self, mut opening: Vec<Draft>) -> Done<()> {
+        // Every call of the turn before is settled here, also where the run ends now.
+        if self.completed_since_checkpoint {
+            let checkpoint = CheckpointSaved::new(self.desk.mint("ckpt_"));
+            opening.push(Payload::RunCheckpointSaved(Box::new(checkpoint)).into());
+        }
         if self.halts(&mut opening).await? {
             return Ok(());
         }
@@ -119,10 +124,6 @@ impl Worker {
     /// Writes `turn.started`, and before it what there is to say first.
     async fn begin(&mut self, chosen: &Chosen, mut opening: Vec<Draft>, tokens: u64) -> Done<u64> {
         let state = self.desk.state();
-        if state.turns_completed() > 0 {
-            let checkpoint = CheckpointSaved::new(self.desk.mint("ckpt_"));
-            opening.push(Payload::RunCheckpointSaved(Box::new(checkpoint)).into());
-        }
         let index = state.retry_turn().unwrap_or_else(|| state.next_turn_index());
         let mut started = turn_started(chosen, index, tokens);
         self.give_instructions(chosen, &mut started).await;

@@ -16,7 +16,7 @@ use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::agent::{Agent, Past};
+use crate::agent::{self, Agent, Past};
 use crate::approved::{AllowedCall, Rewritten};
 use crate::conversation::Conversation;
 use crate::mcp::McpSession;
@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     /// How the last call ended, for runs that are one call.
     pub(crate) last_call: Option<LastCall>,
     pub(crate) model_told: bool,
+    /// Whether a turn completed after the last checkpoint.
+    pub(crate) completed_since_checkpoint: bool,
     /// What the model cannot do, as far as the log says it.
     pub(crate) missing_told: HashSet<String>,
     /// Whether the log says that there is a workspace.
@@ -112,6 +114,7 @@ impl Worker {
             rewritten: Rewritten::default(),
             last_call: None,
             model_told: false,
+            completed_since_checkpoint: false,
             missing_told: HashSet::new(),
             provisioned: false,
             refused: RefusedContext::default(),
@@ -161,12 +164,16 @@ impl Worker {
 
     /// Reads what came before.
     async fn remember(&mut self) -> Done<()> {
-        if self.desk.state().kind() == RunKind::AgentLoop {
-            let Past { conversation, runs, is_over, read } = self.agent.earlier(&self.desk).await?;
-            (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
-        }
         let mut events = Vec::new();
         self.desk.history(|event| events.push(event.clone())).await?;
+        if self.desk.state().kind() == RunKind::AgentLoop {
+            let resumed = events.first().and_then(|event| match event.payload() {
+                Payload::RunResumedFromEvent(resumed) => agent::place(resumed),
+                _ => None,
+            });
+            let Past { conversation, runs, is_over, read } = self.agent.earlier(&self.desk, resumed).await?;
+            (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
+        }
         self.see(&events);
         Ok(())
     }
@@ -197,6 +204,8 @@ impl Worker {
                     self.instructions.get_or_insert_with(|| started.instructions.clone().unwrap_or_default());
                 }
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
+                Payload::TurnCompleted(_) => self.completed_since_checkpoint = true,
+                Payload::RunCheckpointSaved(_) => self.completed_since_checkpoint = false,
                 Payload::ToolShellExited(exited) => {
                     let ended = CallEnd::Well;
                     self.last_call = Some(LastCall { ended, exit_code: exited.exit_code });

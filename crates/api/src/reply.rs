@@ -144,6 +144,9 @@ pub struct Run {
     /// The run that it retries, resumes or continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prior_run_id: Option<String>,
+    /// The runs that retry, resume or continue it, newest first, at most 50; absent in lists, and if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub successor_run_ids: Vec<String>,
     pub pending_approvals: Vec<String>,
     #[serde(default)]
     pub pending_clarifications: Vec<String>,

@@ -120,16 +120,50 @@ pub struct RetryRun {
     pub model: Option<String>,
 }
 
-/// `POST /v1/runs/{run}/resume`; the body may be left out.
+/// `POST /v1/runs/{run}/resume`; the body may be left out. Without a place it resumes from the last checkpoint, and with
+/// a further request from the end.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRun {
-    /// The last event of the run to continue from; its end if missing.
+    /// A checkpoint of the run to branch from; not together with `from_sequence`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_id: Option<String>,
+    /// The last event of the run to continue from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_sequence: Option<u64>,
     /// A further request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
+    /// Another model than that of the earlier run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How many turns the new run may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_turns: Option<u64>,
+}
+
+/// `POST /v1/runs/{run}/continue`: a new prompt after the end of a run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContinueRun {
+    /// What the agent is to do next.
+    pub prompt: String,
+    /// Another model than that of the earlier run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How many turns the new run may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_turns: Option<u64>,
+}
+
+/// `POST /v1/runs/{run}/retry-from-turn`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryRunFromTurn {
+    /// The first turn that is not kept: the model is asked again for it.
+    pub turn_index: u64,
     /// Another model than that of the earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

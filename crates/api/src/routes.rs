@@ -12,9 +12,9 @@ use crate::reply::{
     Message, Pruned, Receipt, Run, Session, SessionDeleted, Swept, Task,
 };
 use crate::request::{
-    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun,
-    CreateSession, CreateTask, ExtendPrompt, Prune, PruneRun, RejectHandoff, ResolveApproval, ResumeRun,
-    RetryRun, SendMessage,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, ContinueRun,
+    CreateRun, CreateSession, CreateTask, ExtendPrompt, Prune, PruneRun, RejectHandoff, ResolveApproval,
+    ResumeRun, RetryRun, RetryRunFromTurn, SendMessage,
 };
 use crate::scope::Scope;
 use crate::terms::ResponseKind::{Bytes, Document, EventStream, EventsPage, Over};
@@ -99,12 +99,20 @@ routes! {
         [] perhaps::<Cancel>() => [one::<Run>("run")], [RunEnded, LimitReached];
     RetryRun = "POST" "/runs/{run}/retry", [Run], "Repeats an ended run as a new run.",
         [] perhaps::<RetryRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
-         TaskBusy, TaskErased, WorkspaceRefused];
-    ResumeRun = "POST" "/runs/{run}/resume", [Run], "Continues an ended run in a new run.",
+        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+         SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
+    ResumeRun = "POST" "/runs/{run}/resume", [Run], "Resumes an ended run in a new run, from its last checkpoint or from a given one.",
         [] perhaps::<ResumeRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, SessionBusy, SessionErased,
-         TaskBusy, TaskErased, WorkspaceRefused];
+        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, CheckpointMissing, CheckpointNotFound, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+         SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
+    ContinueRun = "POST" "/runs/{run}/continue", [Run], "Continues an ended run with a new prompt, in a new run.",
+        [] body::<ContinueRun>() => [created::<Run>("run")],
+        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+         SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
+    RetryRunFromTurn = "POST" "/runs/{run}/retry-from-turn", [Run], "Repeats an ended run from one of its turns, in a new run.",
+        [] body::<RetryRunFromTurn>() => [created::<Run>("run")],
+        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+         SessionBusy, SessionErased, TaskBusy, TaskErased, TurnNotFound, WorkspaceRefused];
     GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows a run's digest: its number of events and the head of its chain.",
         [] NOTHING => [one::<Digest>("digest")], [];
     GetRunChanges = "GET" "/runs/{run}/changes", [Read], "Shows what a run changed in its copy of a folder.",

@@ -10,6 +10,7 @@ mod cancel;
 mod chat;
 mod completion;
 mod config;
+mod continuation;
 mod credential;
 mod delete;
 mod demo;
@@ -20,6 +21,7 @@ mod extend;
 mod handoff;
 mod import;
 mod invocation;
+mod lineage;
 mod ls;
 mod man;
 mod narrate;
@@ -28,6 +30,8 @@ mod pin;
 mod policy;
 mod prune;
 mod reach;
+mod resume;
+mod retry;
 mod run;
 mod salvage;
 mod schema;
@@ -79,6 +83,9 @@ macro_rules! verbs {
 verbs! {
     Serve(serve::Serve),
     Run(run::Run),
+    Resume(resume::Resume),
+    Retry(retry::Retry),
+    Continue(continuation::Continue),
     Apply(apply::Apply),
     Chat(chat::Chat),
     Demo(demo::Demo),

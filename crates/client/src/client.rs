@@ -12,7 +12,8 @@ use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Remo
 use recount_api::problem::{self, Problem};
 use recount_api::reply::{Changes, Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
 use recount_api::request::{
-    AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun, CreateTask, Prune, PruneRun, ResumeRun, RetryRun,
+    AppendEvents, ApplyRun, Cancel, ChangeTask, ContinueRun, CreateRun, CreateTask, Prune, PruneRun,
+    ResumeRun, RetryRun, RetryRunFromTurn,
 };
 use recount_api::{export, query};
 use recount_transport::sse;
@@ -173,9 +174,23 @@ impl Client {
         self.post(self.at(&["runs", run, "retry"]), request).await
     }
 
-    /// Creates a new run that continues from the end of this ended one.
+    /// Creates a new run that resumes this ended one, from its last checkpoint or from where the request says.
     pub async fn resume_run(&self, run: &str, request: &ResumeRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "resume"]), request).await
+    }
+
+    /// Creates a new run that continues this ended one with a new prompt.
+    pub async fn continue_run(&self, run: &str, request: &ContinueRun) -> Result<Run, ClientError> {
+        self.post(self.at(&["runs", run, "continue"]), request).await
+    }
+
+    /// Creates a new run that keeps what came before a turn of this ended one, and asks the model again from there.
+    pub async fn retry_run_from_turn(
+        &self,
+        run: &str,
+        request: &RetryRunFromTurn,
+    ) -> Result<Run, ClientError> {
+        self.post(self.at(&["runs", run, "retry-from-turn"]), request).await
     }
 
     /// What a run changed in the copy that it worked in.

@@ -45,6 +45,6 @@ pub use work::{
 };
 pub use write::{
     Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork, NewRun, NewSetup,
-    NewTask, Once, Past, Pruned, Raise, SEAL_KEY_BYTES, Saying, Standing, Superseded, Target, Triple,
-    UnderWay, Upload, WordReply, WriteHandle,
+    NewTask, Once, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying, Standing, Superseded, Target,
+    Triple, UnderWay, Upload, WordReply, WriteHandle,
 };

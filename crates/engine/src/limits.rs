@@ -299,6 +299,9 @@ pub const SEED_ROW_BYTES: usize = 1 << 20;
 /// `limit_reached`.
 pub const SETUP_BYTES_MAX: usize = 1 << 20;
 
+/// Earlier runs of a chain that are looked at before a run is resumed; those before are not looked at.
+pub const LINEAGE_RUNS_MAX: usize = 500;
+
 /// Events that a session's history is made of; a longer one is refused with `limit_reached`.
 pub const HISTORY_EVENTS_MAX: usize = 500_000;
 

@@ -24,6 +24,7 @@ pub(crate) mod quotas;
 pub(crate) mod redaction;
 pub(crate) mod removal;
 pub(crate) mod request;
+mod resume_place;
 pub(crate) mod room;
 mod run_start;
 pub(crate) mod run_writer;
@@ -47,6 +48,7 @@ pub use idempotency::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standi
 pub use ingest::Triple;
 pub use new_run::NewRun;
 pub use removal::Pruned;
+pub use resume_place::ResumeFrom;
 pub use say::{Answering, Saying, Superseded};
 pub use seal::SEAL_KEY_BYTES;
 pub use setups::{NewFork, NewSetup};

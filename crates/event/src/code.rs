@@ -66,6 +66,8 @@ codes! {
     BudgetUnpriced = "budget_unpriced", 422, final, "permanent", "The task has a cost budget, but the model has no configured price, so the budget cannot be enforced.", "Configure a price for the model, or also set budget_tokens or budget_turns.";
     CallNotFound = "call_not_found", 404, final, "permanent", "No tool call with this id exists in the run.", "Read the run's events to find its calls.";
     CallNotPending = "call_not_pending", 409, final, "permanent", "The call was already answered, or expects another kind of answer.", "Read the session's history to see the outcome of the call.";
+    CheckpointMissing = "checkpoint_missing", 409, final, "permanent", "The run has no place to resume from: no turn of it was started.", "Retry the run, or continue it with a new prompt.";
+    CheckpointNotFound = "checkpoint_not_found", 404, final, "permanent", "The run has no checkpoint with this id.", "Use the checkpoint_id of a run.checkpoint_saved event of the same run.";
     ClarificationNotFound = "clarification_not_found", 404, final, "permanent", "No question with this id exists.", "List open questions with GET /v1/clarifications?status=pending.";
     ClarificationNotPending = "clarification_not_pending", 409, final, "permanent", "The question was already answered, or has timed out.", "Read the question to see the answer; the first valid answer wins.";
     CursorAhead = "cursor_ahead", 409, final, "permanent", "The cursor is beyond the end.", "Continue from the last event that you received, or start from the beginning.";
@@ -106,11 +108,12 @@ codes! {
     RunEnded = "run_ended", 409, final, "permanent", "The run has already ended.", "Create a new run.";
     RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task or session; only a tombstone is left.", "Remove references to the run; its id is never used again.";
     RunExists = "run_exists", 409, final, "permanent", "A run with this id already exists here with different content.", "Compare both with recount digest; an existing run is never replaced.";
+    RunExternal = "run_external", 409, final, "permanent", "Another program drives the run, so this server cannot retry, resume or continue it.", "Start the work again with the program that drives it.";
     RunInSession = "run_in_session", 409, final, "permanent", "The run belongs to a session, which needs the whole run as long as it exists.", "Keep the run; it is deleted with its session.";
     RunNotExternal = "run_not_external", 409, final, "permanent", "This server executes the run, so no other program may append to it.", "Create a run of kind external to record another program.";
     RunNotFound = "run_not_found", 404, final, "permanent", "No run with this id exists.", "List runs with GET /v1/runs.";
     RunPinned = "run_pinned", 409, final, "permanent", "The run is pinned and cannot be pruned.", "Unpin it first.";
-    RunPruned = "run_pruned", 422, final, "permanent", "The run's beginning was pruned before it was exported, so it cannot be imported.", "Import an export from before the pruning, or keep this one as a file.";
+    RunPruned = "run_pruned", 422, final, "permanent", "The beginning of the run was pruned, so the run cannot be imported, retried, resumed or continued.", "Import an export from before the pruning, or create a new run.";
     ScopeMissing = "scope_missing", 403, final, "permanent", "The token does not permit this request.", "Use a token with the scope that the detail names; recount token add creates one.";
     SessionBusy = "session_busy", 409, retry, "transient", "The session already has an active run of this server.", "Wait until it ends, answer what it waits for, or cancel it.";
     SessionErased = "session_erased", 410, final, "permanent", "The session was deleted with its runs.", "Create a new session; the id is never used again.";
@@ -128,7 +131,7 @@ codes! {
     TokenMissing = "token_missing", 401, final, "permanent", "This server requires a token.", "Send the header `authorization: Bearer TOKEN`, or set RECOUNT_TOKEN.";
     TokenNotFound = "token_not_found", 404, final, "permanent", "No token with this id exists.", "List tokens with recount token ls.";
     TooManyStreams = "too_many_streams", 503, retry, "resource", "The server has reached its limit of connected clients.", "Try again after the time in Retry-After.";
-    TurnNotFound = "turn_not_found", 404, final, "permanent", "No turn with this id exists in the session.", "Use the id from the response to the turn.";
+    TurnNotFound = "turn_not_found", 404, final, "permanent", "The session, or the run, has no such turn.", "Use the id from the response to the turn, or the turn_index of a turn.started event.";
     WorkspaceGone = "workspace_gone", 410, final, "permanent", "The copy that the run worked in no longer exists.", "Apply changes before the copy is removed; workspaces.keep sets how long it is kept.";
     WorkspaceRefused = "workspace_refused", 422, final, "permanent", "The run may not work in this folder.", "Name a folder that exists, that the server may read, and that is allowed.";
 }

@@ -612,7 +612,7 @@ pub(crate) fn policy(request: &Prune) -> Accepted<Policy> {
 }
 
 /// Enough of a text from outside to recognise it.
-fn shortened(text: &str) -> &str {
+pub(crate) fn shortened(text: &str) -> &str {
     text.char_indices().nth(80).map_or(text, |(end, _)| &text[..end])
 }
 

@@ -89,6 +89,9 @@ pub const TIMEOUT_SECONDS_MAX: u64 = 24 * 60 * 60;
 /// The most output that a request may allow a command.
 pub const OUTPUT_BYTES_MAX: u64 = 1 << 30;
 
+/// Runs after a run that are named with it; older ones are left out.
+pub const SUCCESSORS_SHOWN_MAX: usize = 50;
+
 /// Runs of a session that are searched for the one that a message continues; without one the message starts afresh.
 pub const SESSION_RUNS_LOOKED_AT_MAX: usize = 20;
 

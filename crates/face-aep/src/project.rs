@@ -13,7 +13,7 @@ use recount_engine::{
 use recount_event::{ForeignId, Json, RunId, time};
 use recount_run::view::Message;
 
-pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
+pub(crate) fn run(row: RunRow, pinned: bool, successors: Vec<String>) -> reply::Run {
     reply::Run {
         needs_attention: !row.pending.is_empty(),
         id: row.id.to_string(),
@@ -39,6 +39,7 @@ pub(crate) fn run(row: RunRow, pinned: bool) -> reply::Run {
         budget_micros_usd: row.budget_micros_usd,
         budget_tokens: row.budget_tokens,
         prior_run_id: row.prior_run_id,
+        successor_run_ids: successors,
         pending_approvals: texts(row.pending_approvals),
         pending_clarifications: texts(row.pending_clarifications),
         pending_handoffs: texts(row.pending_handoffs),

@@ -9,6 +9,7 @@ mod changes;
 mod events;
 mod http;
 mod import;
+mod lineage;
 mod once;
 mod orders;
 mod prompts;
@@ -115,8 +116,10 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::ListRuns => on(filter, runs::list_runs),
         RouteName::GetRun => on(filter, runs::get_run),
         RouteName::CancelRun => on(filter, runs::cancel_run),
-        RouteName::RetryRun => on(filter, orders::retry_run),
-        RouteName::ResumeRun => on(filter, orders::resume_run),
+        RouteName::RetryRun => on(filter, lineage::retry_run),
+        RouteName::ResumeRun => on(filter, lineage::resume_run),
+        RouteName::ContinueRun => on(filter, lineage::continue_run),
+        RouteName::RetryRunFromTurn => on(filter, lineage::retry_run_from_turn),
         RouteName::GetRunDigest => on(filter, runs::get_run_digest),
         RouteName::GetRunChanges => on(filter, changes::get_run_changes),
         RouteName::ApplyRun => on(filter, changes::apply_run),

@@ -7,6 +7,7 @@ mod dice;
 mod history;
 mod illegal;
 mod limits;
+mod places;
 mod properties;
 mod pruning;
 mod reports;

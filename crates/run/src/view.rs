@@ -2,6 +2,7 @@
 
 mod history;
 mod message;
+mod places;
 mod summary;
 mod trimmed;
 
@@ -10,5 +11,6 @@ pub use history::{
     AnswerBlock, Block, BlockStatus, CUT_OFF_NOTE, History, Line, Output, Placed, parting, question,
 };
 pub use message::{Message, Outcome, message};
+pub use places::ResumePlaces;
 pub use summary::{Ending, OpenPrompt, PromptDefault, Summary};
 pub use trimmed::trimmed;

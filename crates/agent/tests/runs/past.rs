@@ -1,6 +1,6 @@
 //! Runs that go on from others: resumed, done again, and one behind the other in a session.
 
-use recount_engine::Order;
+use recount_engine::{Order, ResumeFrom};
 use recount_event::RunId;
 
 use crate::scene::{Scene, count, first, types};
@@ -70,6 +70,51 @@ text = "The first is done."
     let events = scene.ended(second).await;
     // The call is answered, so that the model has the word: its second turn comes once more.
     assert_eq!(first!(events, RunResumedFromEvent).from_sequence, checkpoint);
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
+}
+
+#[tokio::test]
+async fn a_run_that_reached_its_limit_of_turns_goes_on_behind_its_last_call() {
+    let scene = Scene::with(TWO_TURNS).await;
+    let order = Order { max_turns: Some(1), ..Order::default() };
+    let first_run = scene.ask_for("begin", order, None, None).await;
+    let told = scene.ended(first_run).await;
+    assert_eq!(types(&told)[told.len() - 2..], ["run.checkpoint_saved", "run.failed"]);
+    let past = scene.engine.write().past(first_run).await.unwrap();
+    let place = scene.engine.write().resume_place(&past, &ResumeFrom::Settled).await.unwrap();
+    assert_eq!(place, Some(told[told.len() - 2].sequence));
+    let second = resumed(&scene, first_run, place).await;
+    let events = scene.ended(second).await;
+    assert_eq!(count(&events, "tool.invoked"), 0);
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
+}
+
+/// The scene that is played is that of the last user message, so with the whole session it would be the other one.
+#[tokio::test]
+async fn a_branch_in_a_session_leaves_out_what_came_after_its_place() {
+    let script = r#"
+end = "Nothing more."
+[[scene]]
+when = "begin"
+[[scene.turn]]
+call = [{ name = "glob", input = { pattern = "*" } }]
+[[scene.turn]]
+text = "The first is done."
+[[scene]]
+when = "else"
+[[scene.turn]]
+text = "Something else."
+"#;
+    let scene = Scene::with(script).await;
+    let session = scene.engine.write().create_session(None).await.unwrap().id;
+    let first_run = scene.ask_for("begin", Order::default(), None, Some(session)).await;
+    let told = scene.ended(first_run).await;
+    let checkpoint = told.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap().sequence;
+    let other = scene.ask_for("else", Order::default(), None, Some(session)).await;
+    assert_eq!(first!(scene.ended(other).await, AssistantFinalAnswer).summary, "Something else.");
+    let branch = resumed(&scene, first_run, Some(checkpoint)).await;
+    let events = scene.ended(branch).await;
+    assert_eq!(events[0].session_id, Some(session));
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
 }
 

@@ -182,20 +182,7 @@ impl Run {
             }
             (None, None) => unreachable!("without a run to resume there is an order"),
         };
-        if self.detach {
-            let mut out = Output::new();
-            return match view.json {
-                true => out.value(&client.get_run(&run).await?),
-                false => out.line(&clean::line(&run)),
-            };
-        }
-        let done = Following::new(reached, &run, view, self.answers_from_stdin, None).follow().await;
-        if !view.json && matches!(done, Ok(()) | Err(Failure::No | Failure::Cancelled)) {
-            // A server within this program ends with it, and its address with that.
-            let address = if reached.is_inside() { "" } else { reached.address.as_str() };
-            apply::tell_where(client, &run, address).await;
-        }
-        done
+        follow_made(&run, reached, view, self.detach, self.answers_from_stdin).await
     }
 
     async fn make(&self, order: CreateRun, reached: &Reached) -> Result<String, Failure> {
@@ -208,6 +195,31 @@ impl Run {
         let first = task.latest_run_id;
         first.ok_or_else(|| Failure::Protocol(format!("the task {} was made without its run", task.id)))
     }
+}
+
+/// Follows a run that was just made, or prints its id.
+pub(super) async fn follow_made(
+    run: &str,
+    reached: &Reached,
+    view: View,
+    detach: bool,
+    answers_from_stdin: bool,
+) -> Result<(), Failure> {
+    let client = &reached.client;
+    if detach {
+        let mut out = Output::new();
+        return match view.json {
+            true => out.value(&client.get_run(run).await?),
+            false => out.line(&clean::line(run)),
+        };
+    }
+    let done = Following::new(reached, run, view, answers_from_stdin, None).follow().await;
+    if !view.json && matches!(done, Ok(()) | Err(Failure::No | Failure::Cancelled)) {
+        // A server within this program ends with it, and its address with that.
+        let address = if reached.is_inside() { "" } else { reached.address.as_str() };
+        apply::tell_where(client, run, address).await;
+    }
+    done
 }
 
 fn time(text: &str) -> Result<Duration, String> {

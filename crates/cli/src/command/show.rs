@@ -4,7 +4,7 @@ use clap::Args;
 use recount_client::reply::Gap;
 
 use super::invocation::{Asking, Invocation};
-use super::{apply, tail};
+use super::{apply, lineage, tail};
 use crate::failure::Failure;
 use crate::render::Account;
 
@@ -52,6 +52,7 @@ impl Show {
         }
         tail::finish(&mut asking, &mut account)?;
         if !asking.json {
+            lineage::tell(&asking.client, &self.run).await;
             apply::tell_where(&asking.client, &self.run, "").await;
         }
         Ok(())

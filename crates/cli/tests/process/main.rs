@@ -20,6 +20,7 @@ mod forged;
 mod future;
 mod guide;
 mod judging_captures;
+mod lineage;
 mod lines;
 mod listening;
 mod logging;

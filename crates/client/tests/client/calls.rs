@@ -1,9 +1,9 @@
 //! Calls: where they go, and what becomes of every kind of answer.
 
 use recount_client::request::{
-    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, CreateRun,
-    CreateSession, CreateTask, ExtendPrompt, Producer, Prune, PruneRun, RejectHandoff, ResolveApproval,
-    ResumeRun, RetryRun, SendMessage, Verdict,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, ContinueRun,
+    CreateRun, CreateSession, CreateTask, ExtendPrompt, Producer, Prune, PruneRun, RejectHandoff,
+    ResolveApproval, ResumeRun, RetryRun, RetryRunFromTurn, SendMessage, Verdict,
 };
 use recount_client::routes::ROUTES;
 use recount_client::{Client, ClientError, Listing, Source, Until};
@@ -60,6 +60,8 @@ async fn every_route_has_its_call() {
     refused(client.cancel_run("r", &cancel).await.err());
     refused(client.retry_run("r", &RetryRun::default()).await.err());
     refused(client.resume_run("r", &ResumeRun::default()).await.err());
+    refused(client.continue_run("r", &ContinueRun::default()).await.err());
+    refused(client.retry_run_from_turn("r", &RetryRunFromTurn::default()).await.err());
     refused(client.get_run_digest("r").await.err());
     refused(client.run_changes("r").await.err());
     refused(client.apply_run("r", &ApplyRun::default()).await.err());

@@ -130,6 +130,11 @@ impl Fold {
                 let key = format!("{}{}", rows::session_runs_prefix(session), self.run);
                 self.changes.push(rows::put(rows::SESSION_RUNS, key, Guard::Any, &()));
             }
+            if self.written_run.is_none()
+                && let Some(key) = successor_key(row.prior_run_id.as_deref(), self.run)
+            {
+                self.changes.push(rows::put(rows::RUN_SUCCESSORS, key, Guard::Any, &()));
+            }
             let is_own = row.driver == Driver::Own.as_str();
             if is_own && self.written_run.is_none() && !row.has_ended() {
                 self.changes.push(rows::put(rows::OWN_OPEN, row.id.to_string(), Guard::Any, &()));
@@ -148,6 +153,12 @@ impl Fold {
             self.written_run = Some(row);
         }
     }
+}
+
+/// Under which key a run is found by the one before it. What an import says that is no run's id is found by none.
+pub(crate) fn successor_key(prior: Option<&str>, run: RunId) -> Option<String> {
+    let prior: RunId = prior?.parse().ok()?;
+    Some(format!("{}{run}", rows::within(prior)))
 }
 
 /// What the row of a run is made of.

@@ -364,9 +364,12 @@ fn name_of(row: &DamagedRow) -> Option<Name> {
 fn stream_of(row: &DamagedRow) -> Option<StreamKey> {
     let (space, key) = name_of(row)?;
     let run = match space.as_str() {
-        rows::RUNS | rows::TASK_RUNS | rows::SESSION_RUNS | rows::DEADLINES | rows::OWN_OPEN => {
-            key.rsplit('/').next()
-        }
+        rows::RUNS
+        | rows::TASK_RUNS
+        | rows::SESSION_RUNS
+        | rows::RUN_SUCCESSORS
+        | rows::DEADLINES
+        | rows::OWN_OPEN => key.rsplit('/').next(),
         rows::RUN_ARTIFACTS => key.split('/').nth(1),
         _ => None,
     };

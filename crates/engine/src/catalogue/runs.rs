@@ -105,6 +105,11 @@ impl CatalogueHandle {
         self.count_runs_of(rows::SESSION_RUNS, &rows::session_runs_prefix(session)).await
     }
 
+    /// The runs that retry, resume or continue a run, newest first.
+    pub async fn list_successors(&self, run: RunId, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
+        self.list_runs_of(rows::RUN_SUCCESSORS, &rows::within(run), query).await
+    }
+
     /// The runs that an index names, newest first.
     pub(crate) async fn list_runs_of(
         &self,

@@ -56,6 +56,9 @@ pub(crate) const HANDOFFS_PENDING: &str = "catalogue.handoffs_pending";
 /// Fold: the runs of a session. Key: tenant / session / run.
 pub(crate) const SESSION_RUNS: &str = "catalogue.session_runs";
 
+/// Fold: the runs that come after a run: that retry, resume or continue it. Key: tenant / run / the run after it.
+pub(crate) const RUN_SUCCESSORS: &str = "catalogue.run_successors";
+
 /// Fold: something kept apart from the log, as the event told that made it. Key: tenant / artifact / that event,
 /// because an id that a producer chose is only unique in its run.
 pub(crate) const ARTIFACTS: &str = "catalogue.artifacts";
@@ -187,6 +190,7 @@ pub(crate) const SPACES: &[&str] = &[
     HANDOFFS_LISTED,
     HANDOFFS_PENDING,
     SESSION_RUNS,
+    RUN_SUCCESSORS,
     ARTIFACTS,
     ARTIFACTS_LISTED,
     RUN_ARTIFACTS,
@@ -226,10 +230,11 @@ pub(crate) const SPACES: &[&str] = &[
 ];
 
 /// All folds.
-pub(crate) const CATALOGUE: [&str; 20] = [
+pub(crate) const CATALOGUE: [&str; 21] = [
     RUNS,
     TASK_RUNS,
     SESSION_RUNS,
+    RUN_SUCCESSORS,
     APPROVALS,
     APPROVALS_LISTED,
     APPROVALS_PENDING,
@@ -250,7 +255,7 @@ pub(crate) const CATALOGUE: [&str; 20] = [
 ];
 
 /// The folds that the last append of an erasure takes away; all others of a run went before it.
-pub(crate) const GO_WITH_THE_RUN: [&str; 4] = [RUNS, DEADLINES, TASK_RUNS, SESSION_RUNS];
+pub(crate) const GO_WITH_THE_RUN: [&str; 5] = [RUNS, DEADLINES, TASK_RUNS, SESSION_RUNS, RUN_SUCCESSORS];
 
 /// The folds of the first version of the catalogue.
 pub(crate) const CATALOGUE_VERSION_1: [&str; 6] =

@@ -1,6 +1,6 @@
-//! How a run was queued, read from its first events. No more of it is read than these.
+//! How a run was queued and where it goes on from, read from its first events. No more of it is read than these.
 
-use recount_event::family::run::Queued;
+use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Payload, RunId};
 use recount_log::ReadBound;
 
@@ -23,5 +23,18 @@ impl ReadHandle {
             }
         }
         Ok(None)
+    }
+    /// Where in another run this one goes on; `None` when it does not, or when its beginning was pruned.
+    pub async fn resumed_from(&self, run: RunId) -> Result<Option<ResumedFromEvent>, Error> {
+        let stream = journal::stream_of(run);
+        let bound = ReadBound { count: 1, bytes: limits::PAGE_BYTES };
+        let Some(record) = self.ground().store().read(&stream, 0, bound).await?.into_iter().next() else {
+            return Ok(None);
+        };
+        let event = journal::decode(&record.bytes, &stream, record.sequence)?;
+        match event.payload() {
+            Payload::RunResumedFromEvent(resumed) => Ok(Some((**resumed).clone())),
+            _ => Ok(None),
+        }
     }
 }

@@ -38,7 +38,7 @@ impl WriteHandle {
         };
         if row.driver != Driver::Own.as_str() {
             let whose = format!("{run} is of kind {}: who drives it makes it again", row.kind);
-            return Err(Error::rejected(Code::OrderRefused, whose));
+            return Err(Error::rejected(Code::RunExternal, whose));
         }
         if !row.has_ended() {
             let goes_on = format!("{run} is {}; wait for its end, or cancel it", row.status);
@@ -46,7 +46,7 @@ impl WriteHandle {
         }
         let Some(queued) = self.read().queued(run).await? else {
             let pruned = format!("the beginning of {run} was pruned, and what it was to do with it");
-            return Err(Error::rejected(Code::OrderRefused, pruned));
+            return Err(Error::rejected(Code::RunPruned, pruned));
         };
         let events = self.read().tail(run).await?.unwrap_or(0);
         let spent = Spent {
@@ -80,7 +80,7 @@ impl Past {
     }
 
     /// A run that goes on behind the event at `from_sequence`, or behind the last one, in the same workspace. What was
-    /// asked for the last time is not asked again.
+    /// asked for the last time is not asked again. Where that event is, `resume_place` says.
     pub fn resumed(&self, from_sequence: Option<u64>) -> Result<NewRun, Error> {
         let mut queued = self.successor();
         queued.workspace_path = self.queued.workspace_path.clone();

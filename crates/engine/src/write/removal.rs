@@ -11,6 +11,7 @@ use recount_log::{ReadBound, RowPut, RowRange};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{Gone, blob_of, leaves};
+use crate::catalogue::fold::successor_key;
 use crate::catalogue::prompt_rows::{asked_for, prompt_rows};
 use crate::catalogue::pruned::pruned_up_to;
 use crate::ground::error::run_not_found;
@@ -162,6 +163,10 @@ impl Writer {
         if let Some(session) = loaded.state.session_id() {
             let key = format!("{}{run}", rows::session_runs_prefix(session));
             rows.push(rows::delete(rows::SESSION_RUNS, key));
+        }
+        let prior = loaded.state.queued().and_then(|queued| queued.prior_run_id.clone());
+        if let Some(key) = successor_key(prior.as_deref(), self.run) {
+            rows.push(rows::delete(rows::RUN_SUCCESSORS, key));
         }
         let mut commit = Commit::of(rows);
         commit.erase(self.run);

@@ -1,10 +1,10 @@
-//! Own runs: create, retry, resume, and start by a message in a session.
+//! Own runs: create, and start by a message in a session.
 
 use ::http::StatusCode;
 use axum::extract::{RawQuery, Request};
 use recount_api::query as words;
 use recount_api::reply::Page;
-use recount_api::request::{ResumeRun, RetryRun, SendMessage};
+use recount_api::request::SendMessage;
 use recount_engine::{Attached, ListQuery, NewRun, Order, Scope};
 use recount_event::family::run::{Driver, RunKind};
 use recount_event::{Code, SessionId};
@@ -20,7 +20,7 @@ use crate::{accept, limits, project};
 
 impl Face {
     /// Refuses own runs where no performer is attached, and to clients that may only ingest.
-    fn may_order(&self, kind: RunKind) -> Result<(), Refusal> {
+    pub(super) fn may_order(&self, kind: RunKind) -> Result<(), Refusal> {
         if !self.caller.may(Scope::Run) {
             let kind = kind.as_str();
             let needs = format!(
@@ -107,69 +107,6 @@ impl Face {
         order.network = network.unwrap_or(then.network);
         Ok(())
     }
-}
-
-/// Options that only agent loops have.
-fn only_of_a_loop(kind: RunKind, name: &str) -> Result<(), Refusal> {
-    if kind == RunKind::AgentLoop {
-        return Ok(());
-    }
-    let kind = kind.as_str();
-    let detail = format!(
-        "{name} is allowed only for runs of kind agent_loop, and this one is of kind {kind}; leave it out"
-    );
-    Err(Refusal::new(Code::OrderRefused, detail))
-}
-
-pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        return show_made(&face, made).await;
-    }
-    let trace = accept::traceparent(request.headers().get("traceparent"));
-    let run = face.run_id(&run).await?;
-    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    let request: RetryRun = accept::body_or_default(&bytes)?;
-    let past = face.engine.write().past(run).await?;
-    face.may_order(past.queued.kind)?;
-    let mut new = past.again()?;
-    if let Some(model) = accept::bounded("model", request.model, limits::NAME_BYTES_MAX)? {
-        only_of_a_loop(past.queued.kind, "model")?;
-        (new.queued.model, new.queued.provider) = (Some(model), None);
-    }
-    new.queued.requested_by = Some(face.caller.name.clone());
-    new.queued.traceparent = trace;
-    answer_made(&face, new, again).await
-}
-
-pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
-    let again = IdempotentRequest::of(&request);
-    if let Some(made) = &again.made {
-        return show_made(&face, made).await;
-    }
-    let trace = accept::traceparent(request.headers().get("traceparent"));
-    let run = face.run_id(&run).await?;
-    let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
-    let request: ResumeRun = accept::body_or_default(&bytes)?;
-    let past = face.engine.write().past(run).await?;
-    if past.queued.kind != RunKind::AgentLoop {
-        let kind = past.queued.kind.as_str();
-        let detail = format!("{run} is of kind {kind}, which cannot be resumed; retry it");
-        return Err(Refusal::new(Code::OrderRefused, detail));
-    }
-    face.may_order(past.queued.kind)?;
-    let mut new = past.resumed(accept::number(request.from_sequence)?)?;
-    if let Some(model) = accept::bounded("model", request.model, limits::NAME_BYTES_MAX)? {
-        (new.queued.model, new.queued.provider) = (Some(model), None);
-    }
-    new.queued.request_text = accept::text("request_text", request.request_text)?;
-    if let Some(turns) = accept::amount("max_turns", request.max_turns, limits::TURNS_MAX)? {
-        let order = Order { max_turns: Some(turns), ..past.order()? };
-        new.queued.config = Some(Order { attachments: Vec::new(), ..order }.written());
-    }
-    new.queued.requested_by = Some(face.caller.name.clone());
-    new.queued.traceparent = trace;
-    answer_made(&face, new, again).await
 }
 
 pub(super) async fn send_message(face: Face, Ids(session): Ids<String>, request: Request) -> Answer {

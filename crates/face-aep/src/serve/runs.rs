@@ -57,15 +57,27 @@ async fn created_run(face: &Face, run: RunId) -> Answer {
 
 pub(super) async fn show_run(face: &Face, run: RunId) -> Result<reply::Run, Refusal> {
     match face.engine.catalogue().run(run).await? {
-        Some(row) => shown(face, row).await,
+        Some(row) => {
+            let successors = successors(face, run).await?;
+            Ok(reply::Run { successor_run_ids: successors, ..shown(face, row).await? })
+        }
         None => Err(face.engine.catalogue().missing_run(run).await.into()),
     }
+}
+
+/// The runs after a run, as far as the caller may know of them.
+async fn successors(face: &Face, run: RunId) -> Result<Vec<String>, Refusal> {
+    let newest = ListQuery { limit: limits::SUCCESSORS_SHOWN_MAX, ..ListQuery::default() };
+    let listed = face.engine.catalogue().list_successors(run, &newest).await?.items;
+    let within = &face.caller.narrowing;
+    let known = listed.into_iter().filter(|row| within.admits(row.task_id, row.session_id));
+    Ok(known.map(|row| row.id.to_string()).collect())
 }
 
 /// A row with what is no fold.
 async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
     let pinned = face.engine.catalogue().pin_of(row.id).await?.is_some();
-    Ok(project::run(row, pinned))
+    Ok(project::run(row, pinned, Vec::new()))
 }
 
 /// A page of runs.
@@ -161,7 +173,7 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
     let command = cancel(accept::body_or_default(&bytes)?)?;
     let pinned = face.engine.catalogue().pin_of(run).await?.is_some();
     let word = move |left: &CommandOutcome| {
-        Some(written(&One::new("run", project::run(left.run().clone(), pinned))))
+        Some(written(&One::new("run", project::run(left.run().clone(), pinned, Vec::new()))))
     };
     if let Some(answer) = again.submit(face, run, command, word).await? {
         return Ok(answer);

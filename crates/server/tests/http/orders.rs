@@ -12,7 +12,7 @@ use recount_engine::{
     WorkspaceChanges, WorkspaceOf,
 };
 use recount_event::family::approval;
-use recount_event::family::run::{Finished, Started, WaitKind, Waiting, WaitsFor};
+use recount_event::family::run::{CheckpointSaved, Finished, Started, WaitKind, Waiting, WaitsFor};
 use recount_event::family::{assistant, turn, user};
 use recount_event::{Code, Draft, ForeignId, Json, Payload};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::house::{House, check_problem, text};
 /// Ends every run at once, but those that are to wait: these until a client ends them.
 struct Worker;
 
-const WAITS: &str = "wait";
+pub(crate) const WAITS: &str = "wait";
 
 /// A command that needs an approval.
 const ASKS: &str = "ask";
@@ -163,6 +163,9 @@ fn conversation(asked: &str) -> Vec<Draft> {
             recount_event::family::tool::RefusalCode::Unavailable,
             "not here".into(),
         ))),
+        Payload::RunCheckpointSaved(Box::new(CheckpointSaved::new(
+            ForeignId::parse("ckpt:1").expect("an id"),
+        ))),
     ];
     payloads.into_iter().map(Draft::from).collect()
 }
@@ -293,14 +296,14 @@ async fn a_message_in_a_session_of_an_application_goes_on_as_that_set_it_up() {
     assert_eq!((&told["config"]["system"], &told["prior_run_id"]), (&json!("Speak Dutch."), &second["id"]));
 }
 
-async fn made(house: &House, target: &str, body: &str) -> Value {
+pub(crate) async fn made(house: &House, target: &str, body: &str) -> Value {
     let reply = house.post(target, body).await;
     assert_eq!(reply.status, 201, "{target} {body}: {}", reply.text());
     reply.data()
 }
 
 /// Reads a run until its end, and gives its events.
-async fn until_end(house: &House, run: &str) -> Vec<Value> {
+pub(crate) async fn until_end(house: &House, run: &str) -> Vec<Value> {
     let id = run.parse().expect("an id");
     let mut following = house.running.engine.read().follow_run(id, None).await.expect("it is there");
     while !matches!(following.next().await.expect("it can be read"), Delivery::Closed) {}
@@ -542,7 +545,7 @@ async fn what_has_ended_is_made_again() {
         check_problem(&reply, Code::RunActive, verb);
         let external = house.told_run().await;
         let reply = house.post(&format!("/v1/runs/{external}/{verb}"), "{}").await;
-        check_problem(&reply, Code::OrderRefused, verb);
+        check_problem(&reply, Code::RunExternal, verb);
         let nobody = "run_01JXMZ00000000000000000000";
         let reply = house.post(&format!("/v1/runs/{nobody}/{verb}"), "{}").await;
         check_problem(&reply, Code::RunNotFound, verb);
@@ -551,7 +554,7 @@ async fn what_has_ended_is_made_again() {
     assert_eq!(house.post(&format!("/v1/runs/{loose}/prune"), "{}").await.status, 200);
     let pruned = house.get(&format!("/v1/runs/{loose}")).await.data();
     assert_eq!(pruned["workspace_path"], "/w", "its marker says it");
-    check_problem(&house.post(&format!("/v1/runs/{loose}/retry"), "{}").await, Code::OrderRefused, "pruned");
+    check_problem(&house.post(&format!("/v1/runs/{loose}/retry"), "{}").await, Code::RunPruned, "pruned");
 }
 
 #[tokio::test]
@@ -567,7 +570,7 @@ async fn a_run_goes_on_from_another() {
     assert_eq!(events[0]["type"], "run.resumed_from_event");
     assert_eq!(
         events[0]["data"],
-        json!({"from_run_id": first, "from_sequence": 8, "prior_cost_micros_usd": 0})
+        json!({"from_run_id": first, "from_sequence": 9, "prior_cost_micros_usd": 0})
     );
     let queued = &events[1]["data"];
     assert_eq!((&queued["request_text"], &queued["model"]), (&json!("more"), &json!("a")));
@@ -583,7 +586,7 @@ async fn a_run_goes_on_from_another() {
         "{}",
         events[1]
     );
-    let ahead = house.post(&format!("/v1/runs/{first}/resume"), r#"{"from_sequence":9}"#).await;
+    let ahead = house.post(&format!("/v1/runs/{first}/resume"), r#"{"from_sequence":10}"#).await;
     assert!(
         check_problem(&ahead, Code::OrderRefused, "ahead")["detail"]
             .as_str()

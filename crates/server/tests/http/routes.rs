@@ -153,6 +153,8 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         RouteName::ResumeRun => {
             created("run", "/v1/runs/run_", r#"{"from_sequence":1,"request_text":"go on","max_turns":3}"#)
         }
+        RouteName::ContinueRun => created("run", "/v1/runs/run_", r#"{"prompt":"and now?"}"#),
+        RouteName::RetryRunFromTurn => created("run", "/v1/runs/run_", r#"{"turn_index":1}"#),
         RouteName::SendMessage => created("run", "/v1/runs/run_", r#"{"text":"hello"}"#),
         RouteName::GetSession => shown("session"),
         RouteName::DeleteSession => shown("deleted"),
@@ -163,7 +165,12 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
     let mut scene = Scene::set(house, number).await;
     if matches!(
         route.name,
-        RouteName::RetryRun | RouteName::ResumeRun | RouteName::GetRunChanges | RouteName::ApplyRun
+        RouteName::RetryRun
+            | RouteName::ResumeRun
+            | RouteName::ContinueRun
+            | RouteName::RetryRunFromTurn
+            | RouteName::GetRunChanges
+            | RouteName::ApplyRun
     ) {
         scene.run = orders::ended(house, r#"{"kind":"agent_loop","request_text":"do"}"#).await;
     }

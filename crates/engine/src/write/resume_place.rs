@@ -1,0 +1,96 @@
+//! Where in an ended run another one goes on: a checkpoint, a turn, the last settled place, the ending. Refused is a
+//! place that is not there, and a conversation of which a part is no longer stored.
+//!
+//! Look at [`WriteHandle::resume_place`]. The rules are in `recount_run::view::ResumePlaces`.
+
+use recount_event::{Code, ForeignId, RunId};
+use recount_run::view::ResumePlaces;
+
+use crate::ground::journal;
+use crate::write::ended_run::Past;
+use crate::write::handle::WriteHandle;
+use crate::{Error, limits};
+
+/// From where a run is to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResumeFrom {
+    /// The last place at which every call was settled.
+    Settled,
+    Checkpoint(ForeignId),
+    /// This event is the last that counts.
+    Sequence(u64),
+    /// This turn is the first that does not count.
+    BeforeTurn(u64),
+    /// All that was said and done.
+    End,
+}
+
+impl WriteHandle {
+    /// The last event of an ended run that a new run includes; `None` for all of it.
+    pub async fn resume_place(&self, past: &Past, from: &ResumeFrom) -> Result<Option<u64>, Error> {
+        let place = match from {
+            ResumeFrom::End => return Ok(None),
+            ResumeFrom::Sequence(sequence) => *sequence,
+            ResumeFrom::Settled => {
+                let missing = || {
+                    let message = format!("{} ended before its first turn; retry it", past.run);
+                    Error::rejected(Code::CheckpointMissing, message)
+                };
+                self.places(past.run).await?.settled().ok_or_else(missing)?
+            }
+            ResumeFrom::Checkpoint(id) => {
+                let places = self.places(past.run).await?;
+                places.checkpoint(id).ok_or_else(|| unknown_checkpoint(past.run, id, &places))?
+            }
+            ResumeFrom::BeforeTurn(index) => {
+                let places = self.places(past.run).await?;
+                places.before_turn(*index).ok_or_else(|| unknown_turn(past.run, *index, &places))?
+            }
+        };
+        self.is_whole(past.run).await?;
+        Ok(Some(place))
+    }
+
+    async fn places(&self, run: RunId) -> Result<ResumePlaces, Error> {
+        let mut places = ResumePlaces::default();
+        let stream = journal::stream_of(run);
+        journal::replay(self.ground().store(), &stream, |event| places.see(event)).await?;
+        Ok(places)
+    }
+
+    /// Refuses a run that goes on from one whose events are no longer all stored: what the model is given would not be
+    /// what was said.
+    async fn is_whole(&self, run: RunId) -> Result<(), Error> {
+        let mut next = self.read().resumed_from(run).await?;
+        for _ in 0..limits::LINEAGE_RUNS_MAX {
+            let Some(resumed) = next else { return Ok(()) };
+            let Ok(earlier) = resumed.from_run_id.parse::<RunId>() else { return Ok(()) };
+            let Some(row) = self.catalogue().run(earlier).await? else {
+                return Err(self.catalogue().missing_run(earlier).await);
+            };
+            if row.first_sequence > 0 {
+                let message =
+                    format!("{run} goes on from {earlier}, whose beginning was pruned; retry {run}");
+                return Err(Error::rejected(Code::RunPruned, message));
+            }
+            next = self.read().resumed_from(earlier).await?;
+        }
+        Ok(())
+    }
+}
+
+fn unknown_checkpoint(run: RunId, id: &ForeignId, places: &ResumePlaces) -> Error {
+    let last = match places.last_checkpoint() {
+        Some(last) => format!("its last one is {last}"),
+        None => "it has none".to_owned(),
+    };
+    Error::rejected(Code::CheckpointNotFound, format!("{run} has no checkpoint {id}; {last}"))
+}
+
+fn unknown_turn(run: RunId, index: u64, places: &ResumePlaces) -> Error {
+    let turns = match places.turns() {
+        Some((first, last)) => format!("its turns are {first} to {last}"),
+        None => "it has no turn".to_owned(),
+    };
+    Error::rejected(Code::TurnNotFound, format!("{run} has no turn {index}; {turns}"))
+}
