@@ -277,7 +277,8 @@ fn send(
         while until < plan.events && plan.due(start, at_run, until) <= now {
             until += 1;
         }
-        let events: Vec<_> = (sent..until).map(|event| said(event, plan.due(start, at_run, event))).collect();
+        let events: Vec<_> =
+            (sent..until).map(|event| said(run, event, plan.due(start, at_run, event))).collect();
         http::append(&mut connection, run, &scene::batch(0, seq, &events))?;
         let now = now_ns();
         for event in sent..until {
@@ -288,18 +289,15 @@ fn send(
     Ok(confirmed)
 }
 
-/// Words of the model, and at the end of each cycle a question and its answer.
-fn said(event: u64, due_ns: u64) -> (&'static str, String) {
+/// Words of the model, and near the end of each cycle a question, which nobody answers.
+fn said(run: &str, event: u64, due_ns: u64) -> (&'static str, String) {
     let number = event / CYCLE;
     match event % CYCLE {
         18 => {
-            let data =
-                format!(r#"{{"clarification_id":"q{number}","question":"due={due_ns:019} Shall I go on?"}}"#);
+            let data = format!(
+                r#"{{"clarification_id":"{run}_{number}","question":"due={due_ns:019} Shall I go on?"}}"#
+            );
             ("clarification.requested", data)
-        }
-        19 => {
-            let data = format!(r#"{{"clarification_id":"q{number}","response":"yes","by":"bench"}}"#);
-            ("clarification.answered", data)
         }
         _ => {
             let data =

@@ -133,7 +133,7 @@ async fn a_run_that_failed_is_resumed_branched_repeated_and_continued() {
 
     assert_eq!(chain.server.ask(&["digest", &chain.failed.id]).good(), digest, "the original is as it was");
     let shown = chain.client.get_run(&chain.failed.id).await.unwrap();
-    assert_eq!(shown.successor_run_ids, [&retried.id, &again.id, &branch.id, &resumed.id]);
+    assert_eq!(shown.successor_run_ids, [&retried.id, &again.id, &branch.id, &resumed.id].map(Clone::clone));
     let shown = chain.server.ask(&["show", &resumed.id]);
     let told = format!("after {}\nfollowed by {}\n", chain.failed.id, continued.id);
     assert!(shown.words.contains(&told), "{}", shown.words);
@@ -150,7 +150,11 @@ async fn a_budget_holds_for_all_runs_of_a_chain() {
     // Neither way of doing it once more has a budget of its own.
     for (verb, more) in [("retry", &[][..]), ("resume", &[]), ("retry", &["--from-turn", "0"])] {
         let (run, events) = chain.after(verb, more, 1).await;
-        assert_eq!((run.status.as_str(), run.ending.as_deref()), ("failed", Some("budget_exceeded")), "{verb}");
+        assert_eq!(
+            (run.status.as_str(), run.ending.as_deref()),
+            ("failed", Some("budget_exceeded")),
+            "{verb}"
+        );
         assert!(all(&events, "tool.invoked").is_empty(), "{verb}");
         let task = chain.client.get_task(run.task_id.as_ref().unwrap()).await.unwrap();
         assert_eq!(task.budget_remaining_tokens, Some(0), "{verb}");
