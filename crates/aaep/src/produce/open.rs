@@ -12,11 +12,11 @@ pub(super) struct OpenPrompt {
     pub(super) handle: PromptHandle,
     pub(super) token: ReplyToken,
     pub(super) deadline_ms: i64,
-    pub(super) asks: Asks,
+    pub(super) asks: PromptAsk,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Asks {
+pub(super) enum PromptAsk {
     Confirmation { prompt: Box<AwaitingConfirmation>, grant: Box<Grant> },
     Clarification(Box<AwaitingClarification>),
 }

@@ -1,6 +1,6 @@
 //! Prompts: one at a time, each with a token and a deadline, a confirmation bound to its call.
 
-use super::open::{Asks, Grant, OpenPrompt, PromptHandle};
+use super::open::{Grant, OpenPrompt, PromptAsk, PromptHandle};
 use super::session::{Phase, call_id, is_grave};
 use super::stamp::Stamp;
 use super::{Misuse, ProducerSession};
@@ -82,7 +82,7 @@ impl ProducerSession {
         }
         let seconds = draft.body.timeout_seconds;
         let grant = Box::new(Grant { call: call.body.clone(), number });
-        let asks = Asks::Confirmation { prompt: Box::new(draft.body.clone()), grant };
+        let asks = PromptAsk::Confirmation { prompt: Box::new(draft.body.clone()), grant };
         let opened = self.open(stamp, draft, token, seconds, asks)?;
         self.next_call += 1;
         Ok(opened)
@@ -100,7 +100,7 @@ impl ProducerSession {
         let mut draft = ask(token.clone());
         draft.body.reply_token = token.clone();
         let seconds = draft.body.timeout_seconds;
-        let asks = Asks::Clarification(Box::new(draft.body.clone()));
+        let asks = PromptAsk::Clarification(Box::new(draft.body.clone()));
         self.open(stamp, draft, token, seconds, asks)
     }
 
@@ -117,7 +117,7 @@ impl ProducerSession {
         draft: Draft<B>,
         token: ReplyToken,
         seconds: u32,
-        asks: Asks,
+        asks: PromptAsk,
     ) -> Result<(PromptHandle, Vec<Event>), Misuse> {
         let events = self.emit(stamp, |batch| {
             batch.enter("awaiting_input", &batch.texts.awaiting_input)?;
@@ -148,11 +148,11 @@ impl ProducerSession {
         }
         let handle = prompt.handle;
         let default = match &prompt.asks {
-            Asks::Confirmation { prompt, .. } if prompt.default_decision == Decision::Accept => {
+            PromptAsk::Confirmation { prompt, .. } if prompt.default_decision == Decision::Accept => {
                 AppliedDefault::Accepted
             }
-            Asks::Confirmation { .. } => AppliedDefault::Rejected,
-            Asks::Clarification(question) => match &question.default_response {
+            PromptAsk::Confirmation { .. } => AppliedDefault::Rejected,
+            PromptAsk::Clarification(question) => match &question.default_response {
                 Some(response) => AppliedDefault::Response(response.clone()),
                 None => AppliedDefault::Unanswered,
             },
@@ -190,7 +190,7 @@ impl ProducerSession {
         })?;
         if let Some(prompt) = self.close_prompt()
             && accepted
-            && let Asks::Confirmation { grant, .. } = prompt.asks
+            && let PromptAsk::Confirmation { grant, .. } = prompt.asks
         {
             self.grants.insert(prompt.handle.0, *grant);
         }

@@ -1,6 +1,6 @@
 //! Replies of subscribers: what became of each. It must not know who sent them; that is for the transport to check.
 
-use super::open::{Asks, PromptHandle};
+use super::open::{PromptAsk, PromptHandle};
 use super::prompt::{AppliedDefault, Verdict, misfit};
 use super::stamp::Stamp;
 use super::{Misuse, ProducerSession};
@@ -91,7 +91,7 @@ impl ProducerSession {
         }
         let not_taken = |reason: &str| ReplyOutcome::NotTaken { prompt: handle, reason: reason.to_owned() };
         let (verdict, outcome) = match (&prompt.asks, reply) {
-            (Asks::Confirmation { prompt, .. }, Reply::Decision { decision, modified }) => {
+            (PromptAsk::Confirmation { prompt, .. }, Reply::Decision { decision, modified }) => {
                 if !prompt.allows(&decision) {
                     received.outcome =
                         not_taken(&format!("`{decision}` is not among the allowed replies of the prompt"));
@@ -103,18 +103,20 @@ impl ProducerSession {
                     (Verdict::Rejected, ReplyOutcome::Rejected { prompt: handle, modified })
                 }
             }
-            (Asks::Clarification(question), Reply::Response(response)) => match misfit(question, &response) {
-                Some(reason) => {
-                    received.outcome = not_taken(&reason);
-                    return Ok(received);
+            (PromptAsk::Clarification(question), Reply::Response(response)) => {
+                match misfit(question, &response) {
+                    Some(reason) => {
+                        received.outcome = not_taken(&reason);
+                        return Ok(received);
+                    }
+                    None => (Verdict::Answered, ReplyOutcome::Answered { prompt: handle, response }),
                 }
-                None => (Verdict::Answered, ReplyOutcome::Answered { prompt: handle, response }),
-            },
-            (Asks::Confirmation { .. }, Reply::Response(_)) => {
+            }
+            (PromptAsk::Confirmation { .. }, Reply::Response(_)) => {
                 received.outcome = not_taken("a clarification answers a confirmation");
                 return Ok(received);
             }
-            (Asks::Clarification(_), Reply::Decision { .. }) => {
+            (PromptAsk::Clarification(_), Reply::Decision { .. }) => {
                 received.outcome = not_taken("a confirmation answers a clarification");
                 return Ok(received);
             }

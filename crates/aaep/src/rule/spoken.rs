@@ -13,10 +13,10 @@ use crate::table::FOR_PEOPLE;
 /// One text for people and its place in the event.
 pub(super) struct Spoken<'d> {
     pub(super) node: Node<'d>,
-    place: Place<'d>,
+    place: SpokenPlace<'d>,
 }
 
-enum Place<'d> {
+enum SpokenPlace<'d> {
     Top(Field),
     ProgressDescription,
     /// The label of this choice.
@@ -28,15 +28,15 @@ enum Place<'d> {
 impl<'d> Spoken<'d> {
     pub(super) fn path(&self) -> String {
         match &self.place {
-            Place::Top(field) => field.name().to_owned(),
-            Place::ProgressDescription => "progress.description".to_owned(),
-            Place::Label(at) => format!("choices[{at}].label"),
-            Place::Localized(name) => name.clone().into_owned(),
+            SpokenPlace::Top(field) => field.name().to_owned(),
+            SpokenPlace::ProgressDescription => "progress.description".to_owned(),
+            SpokenPlace::Label(at) => format!("choices[{at}].label"),
+            SpokenPlace::Localized(name) => name.clone().into_owned(),
         }
     }
 
     pub(super) fn is(&self, field: Field) -> bool {
-        matches!(self.place, Place::Top(this) if this == field)
+        matches!(self.place, SpokenPlace::Top(this) if this == field)
     }
 
     /// The text; copied only when it is written with escapes.
@@ -53,22 +53,22 @@ pub(super) fn each<'d>(event: &Reading<'d>, mut look: impl FnMut(&Spoken<'d>)) {
         let field = Field::ALL[rest.trailing_zeros() as usize];
         rest &= rest - 1;
         if let Some(node) = event.get(field) {
-            look(&Spoken { node, place: Place::Top(field) });
+            look(&Spoken { node, place: SpokenPlace::Top(field) });
         }
     }
     if let Some(node) = event.get(Field::Progress).and_then(|progress| progress.get("description")) {
-        look(&Spoken { node, place: Place::ProgressDescription });
+        look(&Spoken { node, place: SpokenPlace::ProgressDescription });
     }
     if let Some(choices) = event.get(Field::Choices) {
         for (at, choice) in choices.items().enumerate() {
             if let Some(node) = choice.get("label") {
-                look(&Spoken { node, place: Place::Label(at) });
+                look(&Spoken { node, place: SpokenPlace::Label(at) });
             }
         }
     }
     for (key, node) in event.others() {
         if let Some(name) = key.str().filter(|name| is_localized(name)) {
-            look(&Spoken { node, place: Place::Localized(name) });
+            look(&Spoken { node, place: SpokenPlace::Localized(name) });
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::table::MessageKind;
 use crate::wire::Capabilities;
 
 /// What was agreed with one subscriber.
-struct Terms {
+struct AgreedTerms {
     id: u64,
     asked: Option<Capabilities>,
     honored: Capabilities,
@@ -24,7 +24,7 @@ struct Terms {
 pub(super) struct Handshakes {
     /// Of the newest request that has no answer.
     asked: Option<Capabilities>,
-    terms: Vec<Terms>,
+    terms: Vec<AgreedTerms>,
 }
 
 fn capabilities(message: &Reading<'_>, name: &str) -> Capabilities {
@@ -72,7 +72,7 @@ impl Handshakes {
                         if self.terms.len() >= limits::SUBSCRIPTIONS_MAX {
                             self.terms.remove(0);
                         }
-                        self.terms.push(Terms { id, asked, honored, closed: false });
+                        self.terms.push(AgreedTerms { id, asked, honored, closed: false });
                     }
                 }
             }
@@ -94,7 +94,7 @@ impl Handshakes {
 
     /// Whether no subscription that is recorded could be asked: it had said so itself, or it was given no more.
     pub(super) fn are_mute(&self) -> bool {
-        !self.terms.is_empty() && self.terms.iter().all(Terms::is_mute)
+        !self.terms.is_empty() && self.terms.iter().all(AgreedTerms::is_mute)
     }
 
     /// Holds an event against the terms.
@@ -106,7 +106,7 @@ impl Handshakes {
     }
 }
 
-impl Terms {
+impl AgreedTerms {
     /// A producer that takes from a subscriber the right to answer is not excused by that: what was asked for counts,
     /// where it is recorded.
     fn is_mute(&self) -> bool {

@@ -60,7 +60,7 @@ impl Speaker {
 }
 
 /// What a `state.changed` says.
-pub(super) struct Change {
+pub(super) struct StateEffect {
     /// Whether it leaves `awaiting_input`.
     pub(super) leaves_prompt: bool,
     /// Whether it enters `calling_tool`.
@@ -73,7 +73,7 @@ pub(super) fn changed(
     calls: &mut [Call],
     event: &Reading<'_>,
     findings: &mut Findings,
-) -> Change {
+) -> StateEffect {
     let text = event.doc().text();
     let from = event.text(Field::FromState).unwrap_or_default();
     let to = event.text(Field::ToState).unwrap_or_default();
@@ -113,7 +113,7 @@ pub(super) fn changed(
     speaker.implied = 0;
     speaker.call_ended = false;
     speaker.handing_off = to == "handing_off";
-    Change { leaves_prompt, to_call: to == "calling_tool" }
+    StateEffect { leaves_prompt, to_call: to == "calling_tool" }
 }
 
 pub(super) fn handoff(speaker: &mut Speaker, event: &Reading<'_>, findings: &mut Findings) {

@@ -10,7 +10,7 @@ use super::held::Held;
 
 use super::rank::{Legal, Rank};
 use super::text::End;
-use super::track::Track;
+use super::track::SessionTrack;
 use super::tune::tune;
 use crate::kind::Kind;
 use crate::limits;
@@ -52,7 +52,7 @@ pub struct Shaper {
     /// How many wait when states and texts are merged past what is between them.
     merge_at: usize,
     ready: Vec<Event>,
-    tracks: BTreeMap<SessionId, Track>,
+    tracks: BTreeMap<SessionId, SessionTrack>,
     heard: u64,
     now: u64,
     counts: Counts,

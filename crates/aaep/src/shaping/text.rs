@@ -11,7 +11,7 @@ use crate::wire::{Boundary, EventId, Timestamp};
 
 /// How far one or several pieces reach.
 #[derive(Debug, Clone)]
-struct Piece {
+struct QueuedPiece {
     /// Where it ends in the text that is held.
     end: usize,
     first: EventId,
@@ -23,7 +23,7 @@ struct Piece {
     part: bool,
 }
 
-impl Piece {
+impl QueuedPiece {
     /// What is left of it. Where it was several, the others are counted with what was cut off.
     fn rest(&mut self) {
         self.part = true;
@@ -111,7 +111,7 @@ pub(super) struct Text {
     position: u64,
     marks: Marks,
     scanner: Scanner,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<QueuedPiece>,
     /// What the producer says ends at the end; `None` when it said nothing.
     said: Option<Rank>,
     /// Where the first character is that is no white space.
@@ -141,12 +141,12 @@ impl Text {
 
     pub(super) fn bytes(&self) -> usize {
         let marks: usize = self.marks.0.iter().map(Vec::capacity).sum();
-        let ids = |piece: &Piece| {
+        let ids = |piece: &QueuedPiece| {
             piece.first.as_str().len()
                 + piece.last.as_ref().map_or(0, |last| last.as_str().len())
                 + piece.timestamp.as_str().len()
         };
-        let pieces: usize = self.pieces.iter().map(|piece| size_of::<Piece>() + ids(piece)).sum();
+        let pieces: usize = self.pieces.iter().map(|piece| size_of::<QueuedPiece>() + ids(piece)).sum();
         size_of::<Text>() + self.buffer.capacity() + pieces + marks * size_of::<u32>()
     }
 
@@ -204,9 +204,14 @@ impl Text {
                 (newest.end, newest.last, newest.timestamp) = (end, Some(id), timestamp);
                 newest.count = newest.count.saturating_add(1);
             }
-            _ => {
-                self.pieces.push_back(Piece { end, first: id, last: None, count: 1, timestamp, part: false })
-            }
+            _ => self.pieces.push_back(QueuedPiece {
+                end,
+                first: id,
+                last: None,
+                count: 1,
+                timestamp,
+                part: false,
+            }),
         }
     }
 

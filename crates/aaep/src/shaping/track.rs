@@ -5,7 +5,7 @@ use crate::wire::{Body, Event, OutputStreaming, Timestamp};
 
 /// A session as one subscriber sees it.
 #[derive(Debug, Default)]
-pub(super) struct Track {
+pub(super) struct SessionTrack {
     next: u64,
     newest: Option<(i64, Timestamp)>,
     /// Of each output that goes on: how long it is.
@@ -17,7 +17,7 @@ pub(super) struct Track {
     pub(super) spoken: u64,
 }
 
-impl Track {
+impl SessionTrack {
     /// Numbers an event (G-27), and moves its time up to that of what was sent before it: what was held back is
     /// sent now. Prompts keep their time, because their timeout counts from it.
     pub(super) fn stamp(&mut self, event: &mut Event) {

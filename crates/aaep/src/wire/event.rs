@@ -136,7 +136,7 @@ impl std::str::FromStr for Event {
 
 /// The order in which an event is written.
 #[derive(Serialize)]
-struct Written<'e> {
+struct EventMembers<'e> {
     #[serde(rename = "@context")]
     context: &'e super::envelope::Context,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -177,7 +177,7 @@ impl Serialize for Others<'_> {
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let envelope = &self.envelope;
-        Written {
+        EventMembers {
             context: &envelope.context,
             aaep_version: &envelope.aaep_version,
             r#type: self.type_name(),

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Deserializer};
 
 /// A type that is read as it is, or, if it is a whole number, in any spelling.
-pub(super) trait Field<'de>: Sized {
+pub(super) trait WholeField<'de>: Sized {
     fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
 /// As it is.
 macro_rules! plain {
     ($( $type:ty ),* $(,)?) => { $(
-        impl<'de> $crate::wire::whole::Field<'de> for $type {
+        impl<'de> $crate::wire::whole::WholeField<'de> for $type {
             fn read<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 <$type as serde::Deserialize>::deserialize(deserializer)
             }
@@ -37,13 +37,13 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D
         .ok_or_else(|| serde::de::Error::custom(format!("`{number}` is not a whole number from 0")))
 }
 
-impl<'de> Field<'de> for u64 {
+impl<'de> WholeField<'de> for u64 {
     fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         whole(deserializer)
     }
 }
 
-impl<'de> Field<'de> for u32 {
+impl<'de> WholeField<'de> for u32 {
     fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         whole(deserializer)?.try_into().map_err(serde::de::Error::custom)
     }
@@ -51,18 +51,20 @@ impl<'de> Field<'de> for u32 {
 
 struct Read<T>(T);
 
-impl<'de, T: Field<'de>> Deserialize<'de> for Read<T> {
+impl<'de, T: WholeField<'de>> Deserialize<'de> for Read<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         T::read(deserializer).map(Read)
     }
 }
 
 /// For required fields.
-pub(super) fn must<'de, T: Field<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(super) fn must<'de, T: WholeField<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::read(deserializer)
 }
 
 /// For optional fields.
-pub(super) fn may<'de, T: Field<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(super) fn may<'de, T: WholeField<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     Ok(Option::<Read<T>>::deserialize(deserializer)?.map(|Read(value)| value))
 }

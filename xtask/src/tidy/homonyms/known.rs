@@ -6,14 +6,6 @@ use super::super::ratchet::Known;
 
 #[rustfmt::skip]
 pub(super) const KNOWN: &[Known] = &[
-    ("crates/aaep", "Asks", 2),
-    ("crates/aaep", "Change", 2),
-    ("crates/aaep", "Field", 2),
-    ("crates/aaep", "Piece", 2),
-    ("crates/aaep", "Place", 2),
-    ("crates/aaep", "Terms", 2),
-    ("crates/aaep", "Track", 2),
-    ("crates/aaep", "Written", 2),
     ("crates/aaep-kit", "Behaviour", 2),
     ("crates/aaep-kit", "Direction", 2),
     ("crates/aaep-kit", "Ended", 2),
