@@ -148,7 +148,11 @@ async fn a_budget_holds_for_all_runs_of_a_chain() {
     // Neither way of doing it once more has a budget of its own.
     for (verb, more) in [("retry", &[][..]), ("resume", &[]), ("retry", &["--from-turn", "0"])] {
         let (run, events) = chain.after(verb, more, 1).await;
-        assert_eq!((run.status.as_str(), run.ending.as_deref()), ("failed", Some("budget_exceeded")), "{verb}");
+        assert_eq!(
+            (run.status.as_str(), run.ending.as_deref()),
+            ("failed", Some("budget_exceeded")),
+            "{verb}"
+        );
         assert!(all(&events, "tool.invoked").is_empty(), "{verb}");
         let task = chain.client.get_task(run.task_id.as_ref().unwrap()).await.unwrap();
         assert_eq!(task.budget_remaining_tokens, Some(0), "{verb}");
