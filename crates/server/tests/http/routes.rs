@@ -154,7 +154,7 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
             created("run", "/v1/runs/run_", r#"{"from_sequence":1,"request_text":"go on","max_turns":3}"#)
         }
         RouteName::ContinueRun => created("run", "/v1/runs/run_", r#"{"prompt":"and now?"}"#),
-        RouteName::RetryRunFromTurn => created("run", "/v1/runs/run_", r#"{"turn_index":1}"#),
+        RouteName::RetryRunFromTurn => created("run", "/v1/runs/run_", r#"{"turn_index":0}"#),
         RouteName::SendMessage => created("run", "/v1/runs/run_", r#"{"text":"hello"}"#),
         RouteName::GetSession => shown("session"),
         RouteName::DeleteSession => shown("deleted"),
