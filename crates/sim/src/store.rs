@@ -26,10 +26,11 @@ use crate::limits;
 use crate::trace::Trace;
 
 /// The folds of the catalogue, by their spaces after `catalogue.`.
-pub const FOLDS: [&str; 20] = [
+pub const FOLDS: [&str; 21] = [
     "runs",
     "task_runs",
     "session_runs",
+    "run_successors",
     "approvals",
     "approvals_listed",
     "approvals_pending",

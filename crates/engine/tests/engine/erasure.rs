@@ -31,6 +31,7 @@ async fn rows_naming(scene: &Scene, names: &[String]) -> Vec<String> {
         "catalogue.approvals_listed",
         "catalogue.approvals_pending",
         "catalogue.session_runs",
+        "catalogue.run_successors",
         "catalogue.clarifications",
         "catalogue.clarifications_listed",
         "catalogue.clarifications_pending",

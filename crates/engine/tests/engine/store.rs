@@ -158,6 +158,7 @@ impl Disk {
             "runs",
             "task_runs",
             "session_runs",
+            "run_successors",
             "approvals",
             "approvals_listed",
             "approvals_pending",
