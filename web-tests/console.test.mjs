@@ -1,5 +1,5 @@
 // The console as people use it: by mouse and keyboard, by eye and by ear, on a small screen, on a run
-// that somebody wrote to deceive them.
+// written to deceive them.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';

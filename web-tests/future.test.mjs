@@ -1,5 +1,5 @@
 // The console before a server of a later release: it shows what it knows, as it is what it does not know, and
-// complains of nothing. What such a server may send stands in `testdata/future/`.
+// complains of nothing. What such a server may send is in `testdata/future/`.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -52,7 +52,7 @@ test('the console says in words what is gone and shows what is left', TEST, asyn
   assert.equal(await page.locator('#events > *').count(), EVENTS + 1 - 20);
   assert.ok(await page.locator('#earlier').isHidden(), 'what is gone cannot be asked for');
 
-  // Somebody prunes again; a page that comes back says what is gone now.
+  // An operator prunes again; a page that comes back says what is gone now.
   await prune(server, run, EVENTS - 1);
   await page.reload();
   await boundsSay(page, `events 0 to ${EVENTS - 2} were pruned.`);

@@ -124,7 +124,7 @@ class Server {
   }
 }
 
-/// Nothing of whoever runs the tests: no settings, no home.
+/// Nothing of the user that runs the tests: no settings, no home.
 function plainEnvironment(folder) {
   const ours = ([name]) => name.startsWith('RECOUNT_') || name.startsWith('XDG_');
   const rest = Object.fromEntries(Object.entries(process.env).filter((entry) => !ours(entry)));

@@ -1,4 +1,4 @@
-// The slicer must give back exactly what stands in the text, or the other tests prove nothing.
+// The slicer must give back exactly what is in the text, or the other tests prove nothing.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -12,7 +12,7 @@ const EVENTS_SHOWN = 500;
 const CALLS_KEPT_MAX = 512;
 /// How many pages are looked through for the call that a prompt is about; then the prompt says so.
 const LOOK_BACK_PAGES_MAX = 10;
-/// The longest text in the line of an event; all of it stands in its details.
+/// The longest text in the line of an event; all of it is in its details.
 const LINE_LENGTH_MAX = 200;
 /// How long after a refusal the account is asked for again.
 const AGAIN_MS = 5000;
@@ -184,7 +184,7 @@ export class Account {
     }
     this.list.append(...this.waiting.map(eventItem));
     this.waiting = [];
-    // Nothing is taken away from somebody who is just reading it.
+    // Nothing is removed while a reader is in it.
     const inUse = (item) => item.contains(document.activeElement) || item.querySelector('details[open]');
     while (this.list.children.length > this.room && !inUse(this.list.firstChild)) {
       this.list.firstChild.remove();

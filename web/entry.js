@@ -11,7 +11,7 @@ export const token = () => sessionStorage.getItem(KEPT);
 
 let comingIn = null;
 
-/// Shows the form, and answers when somebody has sent a token. What the server says of it comes with the next request.
+/// Shows the form and returns when the user has sent a token. The server judges it with the next request.
 export function comeIn(why) {
   setText(byId('entry-why'), visible(why));
   comingIn ??= new Promise((resolve) => {

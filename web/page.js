@@ -7,7 +7,7 @@ import { visible } from './visible.js';
 export const byId = (id) => document.getElementById(id);
 
 /// Asks the native face; a refusal is an error with its `status` and `code`. When the server wants to know who asks,
-/// somebody is asked for a token, and then it goes on.
+/// the user is asked for a token, and then it goes on.
 export async function ask(path, body) {
   const options = { headers: {} };
   if (body !== undefined) {
@@ -26,7 +26,7 @@ export async function ask(path, body) {
   }
   if (response.ok) return answer;
   if (response.status === 401) {
-    // Another request may have been answered by somebody in the meantime.
+    // The user may have answered for another request in the meantime.
     if (shown === token()) await comeIn(shown ? answer.detail : '');
     return ask(path, body);
   }
@@ -50,7 +50,7 @@ export function announce(text) {
   byId('news').textContent = text;
 }
 
-/// Takes a part off the page; whoever is in it goes on at the status of the run.
+/// Removes a part of the page. Keyboard focus in it moves to the status of the run.
 export function remove(node) {
   const focused = node.contains(document.activeElement);
   node.remove();

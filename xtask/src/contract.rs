@@ -1,6 +1,6 @@
 //! `cargo xtask test`, step `contract`: a real server, and a tester that reads what it published and tries it.
 //!
-//! What is tried and what is let pass stands in `xtask/contract/`. The server runs with assertions, so a refusal
+//! What is tried and what is let pass is in `xtask/contract/`. The server runs with assertions, so a refusal
 //! that the table of routes does not name counts, too.
 
 use std::io::{BufRead as _, BufReader};

@@ -60,7 +60,7 @@ fn find(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
     Ok(targets)
 }
 
-/// Whether the word stands in this Rust file, or in one under this folder.
+/// Whether the word is in this Rust file, or in one under this folder.
 fn speaks_of_it(path: &Path) -> Result<bool> {
     if !path.is_dir() {
         let is_rust = path.extension().is_some_and(|end| end == "rs");

@@ -122,7 +122,7 @@ impl<H: Host> Setup<H> {
     pub(crate) fn chromium(&mut self) -> Result<PathBuf> {
         if let Some(named) = self.host.variable(BROWSER_VARIABLE) {
             let found = self.host.find(&named);
-            return found.with_context(|| format!("{BROWSER_VARIABLE} names {named}, which is not there"));
+            return found.with_context(|| format!("{BROWSER_VARIABLE} names {named}, which is missing"));
         }
         if let Some(found) = self.find_browser() {
             return Ok(found);

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the steps, their order, how long each took, and what became of them.
 //!
-//! What a step checks is somebody else's; here it is started, watched and timed. Look at [`Step`].
+//! Another program checks; here it is started, watched and timed. Look at [`Step`].
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

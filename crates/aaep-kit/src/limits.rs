@@ -489,3 +489,6 @@ pub const SSIP_START_WAIT: Duration = Duration::from_secs(10);
 
 /// Seconds that a listener asks for with one key; the producer decides.
 pub const EXTENSION_SECONDS: u64 = 600;
+
+/// How long `recount aaep stdio` writes nothing before it shows with an `aaep.ping` that it lives.
+pub const STDIO_PING_EVERY: Duration = Duration::from_secs(10);

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 use self::lines::{InputLine, InputLines};
+use crate::glance::Glance;
 use crate::limits;
 use crate::link::{Dial, Heard, Link, LinkError, Target};
 
@@ -27,12 +28,17 @@ const INVALID_PARAMS: i64 = -32_602;
 /// One line of the program.
 #[derive(Deserialize)]
 struct Call<'l> {
-    #[serde(borrow)]
-    method: std::borrow::Cow<'l, str>,
+    /// Responses have none.
+    #[serde(borrow, default)]
+    method: Option<std::borrow::Cow<'l, str>>,
     #[serde(borrow, default)]
     id: Option<&'l RawValue>,
     #[serde(borrow, default)]
     params: Option<&'l RawValue>,
+    #[serde(borrow, default)]
+    result: Option<&'l RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'l RawValue>,
 }
 
 /// Serves until the input ends. The subscription is closed then.
@@ -44,9 +50,11 @@ pub async fn serve(
     output: impl AsyncWrite + Unpin,
 ) -> std::io::Result<()> {
     let dial = Dial { token: token.map(str::to_owned), ..Dial::to(target.clone()) };
-    let mut bridge = Bridge { world, dial, output, subscribed: None };
+    let written_at = recount_world::moment();
+    let mut bridge = Bridge { world, dial, output, subscribed: None, written_at, pings: 0 };
     let mut lines = InputLines::new(input);
     loop {
+        let silent_until = bridge.written_at + limits::STDIO_PING_EVERY;
         let heard = async {
             match &mut bridge.subscribed {
                 Some(subscribed) => subscribed.link.next().await,
@@ -58,11 +66,12 @@ pub async fn serve(
                 InputLine::Text(line) => bridge.take(&line).await?,
                 InputLine::TooLong => {
                     let message = format!("a line is longer than {} bytes", limits::MESSAGE_BYTES_MAX);
-                    bridge.fail(None, PARSE_ERROR, &message).await?;
+                    bridge.complain(None, PARSE_ERROR, &message).await?;
                 }
                 InputLine::End => break,
             },
             heard = heard => bridge.pass_on(heard).await?,
+            () = tokio::time::sleep_until(silent_until) => bridge.ping().await?,
         }
     }
     if let Some(mut subscribed) = bridge.subscribed.take() {
@@ -78,6 +87,9 @@ struct Bridge<'w, W> {
     dial: Dial,
     output: W,
     subscribed: Option<Subscribed>,
+    /// When the last line was written.
+    written_at: Instant,
+    pings: u64,
 }
 
 struct Subscribed {
@@ -96,11 +108,28 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
     async fn write_text(&mut self, text: &str) -> std::io::Result<()> {
         self.output.write_all(text.as_bytes()).await?;
         self.output.write_all(b"\n").await?;
-        self.output.flush().await
+        self.output.flush().await?;
+        self.written_at = recount_world::moment();
+        Ok(())
     }
 
-    /// An error; of a notification nobody waits for one.
+    /// Shows that the bridge lives. The response means nothing.
+    async fn ping(&mut self) -> std::io::Result<()> {
+        self.pings += 1;
+        self.write(json!({ "jsonrpc": "2.0", "id": format!("ping-{}", self.pings), "method": "aaep.ping" }))
+            .await
+    }
+
+    /// The error of a call. JSON-RPC forbids an answer to a notification.
     async fn fail(&mut self, id: Option<&RawValue>, code: i64, message: &str) -> std::io::Result<()> {
+        match id {
+            Some(_) => self.complain(id, code, message).await,
+            None => Ok(()),
+        }
+    }
+
+    /// An error; without an id of a line that is no call.
+    async fn complain(&mut self, id: Option<&RawValue>, code: i64, message: &str) -> std::io::Result<()> {
         let error = json!({ "code": code, "message": message });
         self.write(json!({ "jsonrpc": "2.0", "id": id, "error": error })).await
     }
@@ -121,11 +150,16 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
             Ok(call) => call,
             Err(why) => {
                 let message = format!("the line is not a JSON-RPC request: {why}");
-                return self.fail(None, PARSE_ERROR, &message).await;
+                return self.complain(None, PARSE_ERROR, &message).await;
             }
         };
         let (id, params) = (call.id, call.params.map(RawValue::get));
-        match (&*call.method, params) {
+        let Some(method) = call.method.as_deref() else {
+            let responds = call.result.is_some() || call.error.is_some();
+            let message = "`method` is missing; it is the name of the call, such as aaep.subscribe";
+            return if responds { Ok(()) } else { self.complain(id, INVALID_REQUEST, message).await };
+        };
+        match (method, params) {
             ("aaep.ping", _) => self.succeed(id, "{}").await,
             ("aaep.subscribe", Some(request)) if self.subscribed.is_none() => {
                 self.subscribe(id, request).await
@@ -134,7 +168,7 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
                 self.fail(id, INVALID_REQUEST, "there is a subscription already; close it first").await
             }
             ("aaep.renegotiate" | "aaep.reply" | "aaep.close", Some(message)) => {
-                self.send(&call.method, id, message).await
+                self.send(method, id, message).await
             }
             ("aaep.subscribe" | "aaep.renegotiate" | "aaep.reply" | "aaep.close", None) => {
                 self.fail(id, INVALID_PARAMS, "`params` is missing; it is the message of the protocol").await
@@ -181,11 +215,12 @@ impl<W: AsyncWrite + Unpin> Bridge<'_, W> {
         match sent {
             Ok(sent) if sent.body.is_empty() => self.succeed(id, "{}").await,
             Ok(sent) => {
-                let rejects = !sent.status.is_some_and(|status| (200..300).contains(&status));
                 let body = String::from_utf8_lossy(&sent.body).into_owned();
-                match rejects {
-                    true => self.fail(id, INVALID_PARAMS, &body).await,
-                    false => self.succeed(id, &body).await,
+                let takes = sent.status.is_some_and(|status| (200..300).contains(&status));
+                // A rejection of the protocol is a result.
+                match takes || Glance::at(&body).as_ref().is_some_and(Glance::is_answer) {
+                    true => self.succeed(id, &body).await,
+                    false => self.fail(id, INVALID_PARAMS, &body).await,
                 }
             }
             Err(why) => self.fail(id, INVALID_REQUEST, &why.to_string()).await,

@@ -84,7 +84,7 @@ pub(crate) fn follow(input: impl BufRead, out: &mut impl Write) -> std::io::Resu
                     writeln!(out, "{said}")?;
                 }
             }
-            // A handshake, or somebody's reply.
+            // A handshake, or a person's reply.
             Ok(_) => {}
             Err(why) => eprintln!("not announced: {why}"),
         }

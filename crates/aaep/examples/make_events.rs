@@ -37,7 +37,7 @@ impl Session {
     }
 }
 
-/// An answer that is streamed, and an action that somebody has to allow first.
+/// An answer that is streamed, and an action that a person has to allow first.
 fn session() -> Result<Vec<Event>, Refused> {
     let mut session = Session::begin("sess_2c91a7b4d23f1e88")?;
     session.tell(build::session_started("Looking at your savings."))?;

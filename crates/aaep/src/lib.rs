@@ -1,7 +1,7 @@
 //! The Agent Accessibility Event Protocol (AAEP) as a library: how an agent tells people who cannot see it what it
 //! does, what it is about to do, and what it needs to know.
 //!
-//! This crate reads no clock, opens no socket and draws no randomness; all of that comes from whoever uses it. It
+//! This crate reads no clock, opens no socket and draws no randomness; all of that comes from the caller. It
 //! needs `serde`, `serde_json`, `thiserror` and `unicode-segmentation`.
 //!
 //! # Reading

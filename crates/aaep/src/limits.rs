@@ -152,7 +152,7 @@ pub const PRODUCED_CALLS_MAX: usize = 256;
 /// Outputs that may be open in one [`crate::produce::ProducerSession`]; one more is refused.
 pub const PRODUCED_OUTPUTS_MAX: usize = 256;
 
-/// Accepted prompts of one [`crate::produce::ProducerSession`] whose calls have not begun; with so many, another
+/// Accepted prompts of one [`crate::produce::ProducerSession`] whose calls have not started; with so many, another
 /// confirmation is refused.
 pub const PRODUCED_GRANTS_MAX: usize = 256;
 

@@ -1,6 +1,6 @@
 //! Values and texts cut to the lengths that findings and messages may have, at the boundary of a character.
 
-/// What stands in a finding never grows with what it is about.
+/// The text of a finding never grows with what it is about.
 pub(crate) fn bounded(text: String) -> String {
     if text.len() <= crate::limits::FINDING_BYTES_MAX {
         return text;

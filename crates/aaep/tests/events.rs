@@ -65,7 +65,7 @@ fn the_corpus_is_large_and_each_bad_event_is_like_a_good_one() {
         assert!(rule_ids_exist(&entry.strict), "{}", entry.file);
         if !entry.strict.is_empty() {
             let like = entry.like.as_deref().unwrap();
-            assert!(names.contains(like), "{} is like {like}, which is not there", entry.file);
+            assert!(names.contains(like), "{} is like {like}, which is missing", entry.file);
             let (bad, good) = (read(&format!("events/{}", entry.file)), read(&format!("events/{like}")));
             assert!(check_text(&good, Profile::Strict).is_empty(), "{like} is good");
             if let (Ok(bad), Ok(good)) =

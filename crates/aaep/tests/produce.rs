@@ -17,10 +17,10 @@ use recount_aaep::session::{Checker, Options};
 use recount_aaep::wire::{Level, ToolInvoked};
 
 /// A moment of the year 2026.
-const BEGUN_MS: i64 = 1_779_632_534_000;
+const START_MS: i64 = 1_779_632_534_000;
 
 fn at(seconds: i64) -> Stamp {
-    Stamp { now_ms: BEGUN_MS + seconds * 1_000, entropy: [7; 32] }
+    Stamp { now_ms: START_MS + seconds * 1_000, entropy: [7; 32] }
 }
 
 fn session() -> ProducerSession {

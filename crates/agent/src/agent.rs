@@ -1,6 +1,6 @@
 //! The agent: what it works with, which model and tools a run gets, and what was said before a run.
 //!
-//! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine stands in `perform`.
+//! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine is in `perform`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,14 @@ use tokio::time::Instant;
 use crate::client;
 use crate::conversation::{Conversation, Picture};
 use crate::limits;
+use crate::mcp::{self, McpServers};
 use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
 use crate::policy::Policy;
 use crate::recall::{self, Recall, Remembered};
 use crate::system::CommandFacts;
 use crate::tool::Tool;
+use crate::tools::Tools;
 use crate::tools::places::ToolPlaces;
-use crate::tools::{Tools, UnknownTool};
 use crate::workspace::Workspaces;
 use crate::workspace::claims::Claims;
 
@@ -29,6 +30,8 @@ use crate::workspace::claims::Claims;
 pub struct Settings {
     pub models: Registry,
     pub tools: Tools,
+    /// The MCP servers that runs may use.
+    pub mcp: McpServers,
     pub policy: Policy,
     /// How commands are kept apart: the layer's name, and whether it keeps anything apart.
     pub sandbox_layer: String,
@@ -50,6 +53,7 @@ impl Settings {
         Settings {
             models,
             tools,
+            mcp: McpServers::default(),
             policy: Policy::default(),
             sandbox_layer: "none".to_owned(),
             sandboxed: false,
@@ -134,6 +138,7 @@ impl Agent {
         let works_there = |tool: &Arc<dyn Tool>| matches!(tool.kind(), "shell" | "git" | "file" | "search");
         let names = self.settings.tools.names().filter(|name| self.offers(order, name));
         names.filter_map(|name| self.tool(name)).any(works_there)
+            || self.settings.mcp.needs_workspace(order.tools.as_deref())
     }
 
     pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
@@ -149,15 +154,9 @@ impl Agent {
         self.settings.tools.places()
     }
 
-    /// What a model is told that calls for a tool which is not there. It learns only of those that it may use.
-    pub(crate) fn no_such_tool(&self, order: &Order, name: &str) -> String {
-        let offered = self.tool_specs(order);
-        UnknownTool::among(name, offered.iter().map(|tool| tool.name.as_str())).to_string()
-    }
-
     /// Whether a run may use a tool.
     pub(crate) fn offers(&self, order: &Order, name: &str) -> bool {
-        order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| tool == name))
+        order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
     }
 
     /// The tools of a run, as a model is told of them: ours, and those that the application carries out.
@@ -270,7 +269,7 @@ impl Agent {
         let mut conversation = Conversation::default();
         if let Some(session) = desk.state().session_id() {
             for message in desk.catalogue().seed(session).await? {
-                // Each was read when the session was begun.
+                // Each was read when the session was opened.
                 serde_json::from_str(message.text()).iter().for_each(|message| conversation.seed(message));
             }
         }

@@ -3,8 +3,8 @@
 //!
 //! The order is that of the protocol: what needs nobody is settled first, then all permissions are asked for and all
 //! calls of the application's own tools handed to it together, then questions are asked one at a time, a handoff last.
-//! Look at [`Worker::see_to_calls`]. How an allowed call is carried out stands in `execute`, which tools are an
-//! application's in `client`.
+//! Look at [`Worker::see_to_calls`]. `execute` carries out an allowed call; `client` knows which tools are an
+//! application's.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::client;
 use crate::leave::{Leave, LeaveTerms};
 use crate::limits;
 use crate::policy::Verdict;
-use crate::tool::{Ask, Assessment, Tool};
+use crate::tool::{Ask, Assessment, McpOrigin, Tool};
 use crate::turn::{RAW, why_unreadable};
 use crate::worker::{Done, Open, Worker};
 
@@ -69,6 +69,9 @@ impl Worker {
         let mut opening = Vec::new();
         if self.lacks_workspace() && !self.provision(&mut opening).await? {
             return Ok(());
+        }
+        if self.calls_servers() {
+            opening.extend(self.reach_servers().await?);
         }
         if !opening.is_empty() {
             self.report(opening).await?;
@@ -150,7 +153,7 @@ impl Worker {
 
     /// The beginning of a turn's only call, where nobody has to be asked first. Written with the end of the turn, it
     /// needs no wait of its own.
-    pub(crate) async fn begun_at_once(
+    pub(crate) async fn started_at_once(
         &mut self,
         id: ForeignId,
         name: String,
@@ -217,8 +220,8 @@ impl Worker {
                 Err(why) => refuse(RefusalCode::InvalidInput, why),
             });
         }
-        let Some(tool) = self.agent.tool(&open.name).cloned() else {
-            let message = self.agent.no_such_tool(&self.order, &open.name);
+        let Some(tool) = self.tool(&open.name).cloned() else {
+            let message = self.no_such_tool(&open.name);
             return Ok(self.unavailable(open, RefusalCode::UnknownTool, "unknown_tool", message));
         };
         if !self.agent.offers(&self.order, &open.name) {
@@ -246,6 +249,10 @@ impl Worker {
                 blocked.tool_call_id = Some(open.id.clone());
                 blocked.policy_id = Some(policy_id);
                 blocked.kind = Some(tool.kind().to_owned());
+                if let Some(McpOrigin { server, tool, .. }) = tool.origin() {
+                    (blocked.mcp_server, blocked.mcp_tool) = (Some(server.clone()), Some(tool.clone()));
+                    blocked.result = Some("blocked".to_owned());
+                }
                 let before = vec![Payload::PolicyToolBlocked(Box::new(blocked)).into()];
                 Fate::Refuse {
                     code: RefusalCode::Blocked,
@@ -272,7 +279,7 @@ impl Worker {
         let (agent, tool, setting) = (self.agent.clone(), tool.clone(), self.setting());
         let judge = Arc::new(move |input: &Value| {
             let assessment = tool.assess(input);
-            let verdict = agent.policy().judge(tool.name(), &assessment, &setting);
+            let verdict = agent.policy().judge(tool.name(), &assessment, &setting, tool.origin());
             (assessment, verdict)
         });
         if bytes(input) <= limits::JUDGED_AT_ONCE_BYTES {
@@ -325,9 +332,13 @@ impl Worker {
 
     fn invocation(&self, open: &Open, permit: &Permit) -> Vec<Draft> {
         let Permit { assessment, allowance } = permit;
-        let kind = self.agent.tool(&open.name).map(|tool| tool.kind().to_owned());
+        let tool = self.tool(&open.name);
+        let kind = tool.map(|tool| tool.kind().to_owned());
         let mut invoked = Invoked::new(open.id.clone(), open.name.clone());
         invoked.kind = kind.clone();
+        if let Some(origin) = tool.and_then(|tool| tool.origin()) {
+            (invoked.mcp_server, invoked.mcp_tool) = (Some(origin.server.clone()), Some(origin.tool.clone()));
+        }
         invoked.turn_index = open.turn_index;
         invoked.executor = Some(Executor::Server);
         invoked.risk_level = Some(assessment.risk);
@@ -358,7 +369,7 @@ impl Worker {
             Err(message) => return self.fail("order_refused", message, false).await,
         };
         let Some(tool) = self.agent.tool(&name).cloned() else {
-            return self.fail("tool_unavailable", self.agent.no_such_tool(&self.order, &name), false).await;
+            return self.fail("tool_unavailable", self.no_such_tool(&name), false).await;
         };
         if let Err(why) = fits(&*tool, &input) {
             return self.fail("invalid_input", why, false).await;
@@ -415,7 +426,7 @@ impl Worker {
             Err(message) => return self.fail("order_refused", message, false).await,
         };
         let Some(tool) = self.agent.tool(&name).cloned() else {
-            return self.fail("tool_unavailable", self.agent.no_such_tool(&self.order, &name), false).await;
+            return self.fail("tool_unavailable", self.no_such_tool(&name), false).await;
         };
         let (assessment, _) = self.assessed(&tool, &input).await;
         let open = Open { id, name, turn_index: None };

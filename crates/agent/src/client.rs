@@ -1,6 +1,6 @@
 //! Tools that an application brings and carries out itself: their names and schemas for a model, and which are refused.
 //!
-//! Pure, and knows no run: how a call of one is handed over stands in `calls`. Look at [`specs`] and [`check`].
+//! Pure, and knows no run: `calls` hands a call of one over. Look at [`specs`] and [`check`].
 
 use std::collections::BTreeSet;
 

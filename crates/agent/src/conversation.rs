@@ -3,7 +3,7 @@
 //!
 //! Aborted texts, failed turns and what was only thought are left out; every call that is told of has its result.
 //! Look at [`Conversation::event`] and [`Conversation::messages`]. It must never know a provider: pictures stay
-//! named by their artifact until somebody fetches them.
+//! named by their artifact until a client fetches them.
 
 mod compact;
 mod messages;
@@ -32,14 +32,14 @@ pub struct Conversation {
     extract: Option<String>,
     said: Vec<Placed>,
     /// The turn that is open: what it said and called so far.
-    open: Turn,
+    open: ModelTurn,
     /// Pictures of calls that have not ended.
     brought: Vec<(ForeignId, Picture)>,
     /// Pictures that stand among the texts of the last message, and need not be told again as attached.
     placed: Vec<ForeignId>,
 }
 
-/// Where something stands in the log: its run and the last event that is part of it. Runs that go on from others are
+/// Where something is in the log: its run and the last event that is part of it. Runs that go on from others are
 /// younger, so places are in the order in which things were said.
 type Place = (RunId, u64);
 
@@ -54,11 +54,11 @@ struct Placed {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Said {
     User(Vec<Words>),
-    Turn(Turn),
+    Turn(ModelTurn),
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Turn {
+struct ModelTurn {
     texts: Vec<String>,
     calls: Vec<Asked>,
 }
@@ -72,11 +72,11 @@ struct Asked {
     name: String,
     #[serde(with = "packed::json")]
     input: Value,
-    result: Option<Told>,
+    result: Option<StoredResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Told {
+struct StoredResult {
     words: Vec<Words>,
     is_error: bool,
 }
@@ -99,7 +99,7 @@ impl Conversation {
                     Picture { artifact_id: attached.artifact_id.clone(), mime: attached.mime.clone() };
                 self.attached(Words::Image(picture), Some(place));
             }
-            Payload::TurnStarted(_) => self.open = Turn::default(),
+            Payload::TurnStarted(_) => self.open = ModelTurn::default(),
             Payload::AssistantTextComplete(text) if text.aborted != Some(true) => {
                 self.open.texts.push(text.text.clone());
             }
@@ -110,7 +110,7 @@ impl Conversation {
                     self.push(Said::Turn(turn), Some(place));
                 }
             }
-            Payload::TurnFailed(_) => self.open = Turn::default(),
+            Payload::TurnFailed(_) => self.open = ModelTurn::default(),
             Payload::ContextCompacted(compacted) => {
                 if let Ok(run) = compacted.through_run_id.parse() {
                     let through = (run, compacted.through_sequence);
@@ -139,7 +139,7 @@ impl Conversation {
 
     /// An ended run follows: what was left open in it stays so.
     pub fn next_run(&mut self) {
-        self.open = Turn::default();
+        self.open = ModelTurn::default();
         self.brought.clear();
         self.placed.clear();
     }
@@ -198,7 +198,7 @@ impl Conversation {
             }
             !is_its_own
         });
-        let told = Some(Told { words, is_error });
+        let told = Some(StoredResult { words, is_error });
         let is_it = |asked: &&mut Asked| asked.tool_call_id.as_ref() == Some(id);
         if let Some(asked) = self.open.calls.iter_mut().find(is_it) {
             asked.result = told;

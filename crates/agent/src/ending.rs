@@ -8,10 +8,10 @@ use recount_event::{Draft, Payload, time};
 use recount_run::{CancelledBy, Totals};
 
 use crate::budget::BUDGET_EXCEEDED;
-use crate::worker::{Done, Ended, Worker};
+use crate::worker::{CallEnd, Done, Worker};
 
 impl Worker {
-    /// Claims a run that nobody has begun, or goes on with one that is one call.
+    /// Claims a run that no worker has started, or goes on with one that is one call.
     pub(crate) async fn start(&mut self) -> Done<()> {
         let is_loop = self.desk.state().kind() == RunKind::AgentLoop;
         if self.desk.state().claim().is_none() {
@@ -83,7 +83,7 @@ impl Worker {
             return self.fail("tool_failed", "nothing is known of how the call ended".to_owned(), true).await;
         };
         match last.ended {
-            Ended::Well => match last.exit_code {
+            CallEnd::Well => match last.exit_code {
                 Some(code) if code != 0 => {
                     self.fail("exit_status", format!("the command ended with status {code}"), false).await
                 }
@@ -92,16 +92,16 @@ impl Worker {
                     self.report(vec![finished]).await
                 }
             },
-            Ended::Badly { code, error } => {
+            CallEnd::Badly { code, error } => {
                 let retriable = !matches!(code.as_str(), "invalid_input" | "output_cap" | "signal");
                 self.fail(&code, error, retriable).await
             }
-            Ended::Refused { code, message } if code == "denied" => {
+            CallEnd::Refused { code, message } if code == "denied" => {
                 let mut cancelled = Cancelled::new(CancelledBy::Operator.as_str().to_owned(), message);
                 (cancelled.turns, cancelled.cost_micros_usd, cancelled.duration_ms) = self.figures();
                 self.report(vec![Payload::RunCancelled(Box::new(cancelled)).into()]).await
             }
-            Ended::Refused { code, message } => self.fail(&code, message, false).await,
+            CallEnd::Refused { code, message } => self.fail(&code, message, false).await,
         }
     }
 

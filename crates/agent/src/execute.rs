@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::limits;
-use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Teller, Terms, Tool};
+use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, TOOL_ERROR, Teller, Terms, Tool};
 use crate::worker::{Done, Worker};
 use crate::workspace::claims::{Claim, Sort, StillHeld};
 
@@ -29,10 +29,8 @@ impl Worker {
         if let Some(sealed) = self.desk.write().unseal(self.desk.run(), id).await? {
             return Ok(serde_json::from_slice(&sealed).ok());
         }
-        if self.masked.contains(id) {
-            return Ok(None);
-        }
-        let logged = self.desk.state().call(id).and_then(|call| call.input.clone());
+        let logged = self.desk.state().call(id).filter(|call| !call.is_masked());
+        let logged = logged.and_then(|call| call.input.clone());
         Ok(logged.and_then(|input| serde_json::from_str(input.text()).ok()))
     }
 
@@ -52,7 +50,6 @@ impl Worker {
                 && self.desk.masks(&proposed.payload)
             {
                 write.seal(run, &id, original.to_string().as_bytes()).await?;
-                self.masked.insert(id.clone());
             }
             self.originals.insert(id, original);
         }
@@ -62,7 +59,7 @@ impl Worker {
     /// Runs an invoked call to its end.
     pub(crate) async fn carry_out(&mut self, id: &ForeignId) -> Done<()> {
         let Some((ready, terms)) = self.make_ready(id).await? else { return Ok(()) };
-        let Ready { id, name, tool, input, mut ended } = ready;
+        let ReadyCall { id, name, tool, input, mut ended } = ready;
         let _place = self.tool_place().await?;
         let claim = match self.claim_folder(&terms).await? {
             Ok(claim) => claim,
@@ -110,17 +107,20 @@ impl Worker {
     }
 
     /// All that an invoked call needs to be run. `None`: it cannot be run, and was settled.
-    pub(crate) async fn make_ready(&mut self, id: &ForeignId) -> Done<Option<(Ready, Terms)>> {
+    pub(crate) async fn make_ready(&mut self, id: &ForeignId) -> Done<Option<(ReadyCall, Terms)>> {
         let Some(call) = self.desk.state().call(id) else { return Ok(None) };
         let (name, turn_index) = (call.tool_name.as_deref().unwrap_or_default().to_owned(), call.turn_index);
         let mut ended = Ended::new(id.clone(), name.clone());
         ended.turn_index = turn_index;
-        let Some(tool) = self.agent.tool(&name).cloned() else {
-            let error = self.agent.no_such_tool(&self.order, &name);
+        let Some(tool) = self.tool(&name).cloned() else {
+            let error = self.no_such_tool(&name);
             self.settle(ended, outcome_failed("tool_unavailable", error)).await?;
             return Ok(None);
         };
         ended.kind = Some(tool.kind().to_owned());
+        if let Some(origin) = tool.origin() {
+            (ended.mcp_server, ended.mcp_tool) = (Some(origin.server.clone()), Some(origin.tool.clone()));
+        }
         if turn_index.is_some() && !self.agent.offers(&self.order, &name) {
             // It was allowed, and what was chosen anew since took it away.
             let error = format!("{name} is not among the tools of this run any more");
@@ -147,7 +147,7 @@ impl Worker {
             self.settle(ended, outcome_failed("changed_since_approval", error)).await?;
             return Ok(None);
         }
-        Ok(Some((Ready { id: id.clone(), name, tool, input, ended }, terms)))
+        Ok(Some((ReadyCall { id: id.clone(), name, tool, input, ended }, terms)))
     }
 
     pub(crate) fn keeper(&self) -> RunKeeper {
@@ -206,8 +206,13 @@ impl Worker {
         }
         let told = self.told(&mut ended, &output, &mut drafts).await;
         ended.output = Json::of(&told).ok();
+        if ended.mcp_server.is_some() {
+            ended.result = Some(outcome.how.mcp_result().to_owned());
+        }
         let ended = Box::new(ended);
         let payload = match outcome.how {
+            // The call was carried out; that its tool failed is what it brought.
+            How::Failed { code: TOOL_ERROR, .. } => Payload::ToolCompleted(ended),
             How::Completed => Payload::ToolCompleted(ended),
             How::Failed { code, error } => Payload::ToolFailed(because(ended, code, error)),
             How::TimedOut { code, error } => Payload::ToolTimedOut(because(ended, code, error)),
@@ -280,7 +285,7 @@ impl Worker {
 }
 
 /// A call that can be run.
-pub(crate) struct Ready {
+pub(crate) struct ReadyCall {
     pub(crate) id: ForeignId,
     pub(crate) name: String,
     pub(crate) tool: Arc<dyn Tool>,

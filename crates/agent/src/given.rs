@@ -8,7 +8,7 @@ use recount_event::family::turn::{Instruction, InstructionSource, Started};
 use recount_world::Kind;
 
 use crate::agent::Chosen;
-use crate::instructions::{self, Found};
+use crate::instructions::{self, WorkspaceInstructions};
 use crate::paths::{PathError, Root};
 use crate::system::{SystemFacts, WorkspaceFacts, default_system};
 use crate::worker::Worker;
@@ -21,7 +21,7 @@ impl Worker {
             return;
         }
         let mut given: Vec<Instruction> = self.default_prompt(chosen).into_iter().collect();
-        let Found { files, is_incomplete } = self.workspace_instructions().await;
+        let WorkspaceInstructions { files, is_incomplete } = self.workspace_instructions().await;
         given.extend(files);
         started.instructions = (!given.is_empty()).then_some(given);
         started.instructions_incomplete = is_incomplete.then_some(true);
@@ -63,14 +63,16 @@ impl Worker {
         Some(prompt)
     }
 
-    async fn workspace_instructions(&self) -> Found {
+    async fn workspace_instructions(&self) -> WorkspaceInstructions {
         let terms = self.terms.as_ref().filter(|_| self.needs_workspace());
         let Some(terms) = terms.filter(|_| self.agent.reads_instructions(&self.order)) else {
-            return Found::default();
+            return WorkspaceInstructions::default();
         };
         let root = terms.root.clone();
-        let read = move || -> Result<Found, PathError> { Ok(instructions::read(&Root::open(&root)?)) };
-        let incomplete = || Found { is_incomplete: true, ..Found::default() };
+        let read = move || -> Result<WorkspaceInstructions, PathError> {
+            Ok(instructions::read(&Root::open(&root)?))
+        };
+        let incomplete = || WorkspaceInstructions { is_incomplete: true, ..WorkspaceInstructions::default() };
         match self.desk.world().tasks.block(Kind::Effect, read).await {
             Ok(Ok(found)) => found,
             Ok(Err(why)) => {

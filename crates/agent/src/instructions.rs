@@ -20,7 +20,7 @@ const NAME: &str = "AGENTS.md";
 
 /// What a workspace says.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct WorkspaceInstructions {
     /// From the workspace's own file to the deepest.
     pub(crate) files: Vec<Instruction>,
     /// Whether there may be more.
@@ -28,8 +28,8 @@ pub(crate) struct Found {
 }
 
 /// Reads the instructions of a workspace. Blocks.
-pub(crate) fn read(root: &Root) -> Found {
-    let mut found = Found::default();
+pub(crate) fn read(root: &Root) -> WorkspaceInstructions {
+    let mut found = WorkspaceInstructions::default();
     let own = Place::top().child(OsStr::new(NAME));
     let is_missing = matches!(root.find(&own, Links::Follow), Err(why) if why.code == "not_found");
     let mut places: Vec<Place> = (!is_missing).then(|| own.clone()).into_iter().collect();
@@ -149,7 +149,7 @@ mod tests {
         (folder, root)
     }
 
-    fn paths(found: &Found) -> Vec<&str> {
+    fn paths(found: &WorkspaceInstructions) -> Vec<&str> {
         found.files.iter().filter_map(|file| file.path.as_deref()).collect()
     }
 

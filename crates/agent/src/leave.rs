@@ -122,7 +122,7 @@ impl Worker {
             Ok(None) => None,
             Err(error) => {
                 // To ask once too often harms nobody.
-                tracing::warn!(run = %self.desk.run(), %error, "allowances cannot be read, so somebody is asked");
+                tracing::warn!(run = %self.desk.run(), %error, "allowances cannot be read, so a person is asked");
                 None
             }
         }

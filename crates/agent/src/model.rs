@@ -1,7 +1,7 @@
 //! What a model is asked and what it says, the same for every provider.
 //!
 //! Look at [`Model`]: one attempt at one answer, told piece by piece. It must never know runs, events of the log
-//! or how often an attempt is made again: whoever asks decides that, by [`Failure`].
+//! or how often an attempt is made again: the caller decides that, by [`Failure`].
 
 pub mod anthropic;
 mod failure;
@@ -17,12 +17,13 @@ mod stream;
 mod wire;
 
 pub use http::{Endpoint, EndpointError, Secret};
+pub(crate) use http::{client as http_client, innermost};
 pub use patience::Patience;
 pub use prices::{Price, Prices};
 pub use registry::{
     Capabilities, ModelName, ModelsSettings, ProviderKind, ProviderSettings, Registry, SettingsError,
 };
-pub use rewrite::{Rewrite, Rewrites, Rewritten};
+pub use rewrite::{Rewrite, Rewrites, RewrittenModel};
 pub(crate) use wire::plain_name;
 
 use std::collections::BTreeMap;

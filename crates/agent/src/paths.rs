@@ -128,7 +128,7 @@ impl Root {
             .map_err(|error| self.explain(place, error))
     }
 
-    /// What an error of the system means for somebody who named a path.
+    /// What an error of the system means for the caller that named a path.
     fn explain(&self, place: &Place, error: Errno) -> PathError {
         let (code, message) = match error {
             Errno::NOENT | Errno::STALE if self.is_gone() => return gone(&self.path),

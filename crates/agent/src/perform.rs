@@ -16,6 +16,7 @@ use recount_world::Kind;
 use crate::agent::Agent;
 use crate::budget::Budget;
 use crate::client;
+use crate::mcp;
 use crate::worker::Worker;
 use crate::workspace::claims::{Sort, StillHeld};
 
@@ -62,7 +63,11 @@ impl Performer for Agent {
             return Err(refused(format!("network cannot be granted: {why}")));
         }
         for tool in order.tools.iter().flatten() {
-            self.settings.tools.get(tool).map_err(|unknown| refused(unknown.to_string()))?;
+            if tool.starts_with(mcp::PREFIX) {
+                self.settings.mcp.check(tool).map_err(&refused)?;
+            } else {
+                self.settings.tools.get(tool).map_err(|unknown| refused(unknown.to_string()))?;
+            }
         }
         let offered: Vec<&str> =
             self.settings.tools.names().filter(|name| self.offers(&order, name)).collect();

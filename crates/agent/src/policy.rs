@@ -2,7 +2,7 @@
 //!
 //! Look at [`Policy::judge`]. Rules come from a file, in order, and the first that fits decides; where none does, a
 //! cautious default holds. Above all rules stands one that no rule undoes: what is grave (of high risk, or not to be
-//! undone) is asked about, and when nobody answers it is not done. `docs/policy.md` is for whoever writes rules.
+//! undone) is asked about, and when nobody answers it is not done. `docs/policy.md` is for people who write rules.
 //!
 //! Pure. It must never know how people are asked or how calls are carried out.
 
@@ -22,8 +22,8 @@ pub use risk::{Risk, command_risk};
 
 use crate::limits;
 use crate::paths::Place;
-use crate::policy::command::Line;
-use crate::tool::Assessment;
+use crate::policy::command::CommandLine;
+use crate::tool::{Approval, Assessment, McpOrigin};
 
 /// Rules in force. The default has none of its own.
 #[derive(Debug, Clone, Default)]
@@ -74,9 +74,13 @@ pub enum Verdict {
 const UNTRUSTED: &str = "the application enabled this tool without trusting it";
 
 impl Verdict {
-    /// The same for a tool that may only be called with somebody's leave: what the policy blocks stays blocked, what
+    /// The same for a tool that may only be called with a person's leave: what the policy blocks stays blocked, what
     /// it asks about is asked about on its terms, and without an answer nothing is done.
     pub fn only_with_leave(self, assessment: &Assessment) -> Verdict {
+        self.asked_first(assessment, UNTRUSTED)
+    }
+
+    fn asked_first(self, assessment: &Assessment, why: &str) -> Verdict {
         let default_decision = DefaultDecision::Reject;
         match self {
             Verdict::Allow => Verdict::Ask {
@@ -84,10 +88,10 @@ impl Verdict {
                 reversibility: assessment.reversibility,
                 timeout_seconds: limits::APPROVAL_TIMEOUT_SECONDS,
                 default_decision,
-                policy_reason: UNTRUSTED.to_owned(),
+                policy_reason: why.to_owned(),
             },
             Verdict::Ask { risk, reversibility, timeout_seconds, default_decision: _, policy_reason } => {
-                let policy_reason = format!("{UNTRUSTED}; {policy_reason}");
+                let policy_reason = format!("{why}; {policy_reason}");
                 Verdict::Ask { risk, reversibility, timeout_seconds, default_decision, policy_reason }
             }
             Verdict::Block { .. } => self,
@@ -134,6 +138,16 @@ impl ToolPattern {
             ToolPattern::Prefix(prefix) => tool.starts_with(prefix.as_str()),
         }
     }
+
+    /// Whether it fits any name that begins so.
+    fn may_fit(&self, beginning: &str) -> bool {
+        match self {
+            ToolPattern::Name(name) => name.len() > beginning.len() && name.starts_with(beginning),
+            ToolPattern::Prefix(prefix) => {
+                prefix.starts_with(beginning) || beginning.starts_with(prefix.as_str())
+            }
+        }
+    }
 }
 
 /// Tools that only look, keep a list or speak to people, whatever a command of theirs is called.
@@ -146,43 +160,65 @@ impl Policy {
         self.digest.as_deref()
     }
 
-    /// Judges a call.
-    pub fn judge(&self, tool: &str, assessment: &Assessment, setting: &Setting) -> Verdict {
-        let call = Call::new(tool, assessment, setting);
-        match self.rules.iter().find(|rule| rule.fits(&call)) {
-            Some(rule) => rule.judge(&call),
-            None => by_default(&call),
+    /// Judges a call. `origin`: of a tool of an MCP server, for which the configuration says what its calls need.
+    pub fn judge(
+        &self,
+        tool: &str,
+        assessment: &Assessment,
+        setting: &Setting,
+        origin: Option<&McpOrigin>,
+    ) -> Verdict {
+        let call = JudgedCall::new(tool, assessment, setting);
+        let rule = self.rules.iter().find(|rule| rule.fits(&call));
+        let by_rule = || rule.map(|rule| rule.judge(&call));
+        let Some(origin) = origin else { return by_rule().unwrap_or_else(|| by_default(&call)) };
+        match origin.approval {
+            Approval::Block => Verdict::Block {
+                policy_id: format!("mcp.servers.{}", origin.server),
+                reason: format!(
+                    "the configuration blocks the tool {} of the server {}",
+                    origin.tool, origin.server
+                ),
+            },
+            Approval::RequireApproval => {
+                let why = format!("calls of the server {} need an approval", origin.server);
+                by_rule().unwrap_or(Verdict::Allow).asked_first(assessment, &why)
+            }
+            Approval::Auto => by_rule().unwrap_or_else(|| {
+                let grave = is_grave(call.risk(), assessment.reversibility);
+                if grave { by_default(&call) } else { Verdict::Allow }
+            }),
         }
     }
 }
 
 /// A call as rules look at it.
-struct Call<'a> {
+struct JudgedCall<'a> {
     tool: &'a str,
     assessment: &'a Assessment,
     setting: &'a Setting,
     /// As places in the workspace; what is outside stays as it was named.
     paths: Vec<PathBuf>,
-    line: Option<Line>,
+    line: Option<CommandLine>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> JudgedCall<'a> {
     fn new(tool: &'a str, assessment: &'a Assessment, setting: &'a Setting) -> Self {
         let meant = |path: &String| {
             Place::parse(&setting.root, path)
                 .map_or_else(|_| PathBuf::from(path), |place| place.as_path().to_owned())
         };
-        Call {
+        JudgedCall {
             tool,
             assessment,
             setting,
             paths: assessment.targets.paths.iter().map(meant).collect(),
-            line: assessment.targets.command.as_deref().map(Line::read),
+            line: assessment.targets.command.as_deref().map(CommandLine::read),
         }
     }
 }
 
-impl Call<'_> {
+impl JudgedCall<'_> {
     /// Why the call cannot be judged in full, where it cannot.
     fn unjudged(&self) -> Option<&'static str> {
         self.line.as_ref().and_then(|line| line.unjudged)
@@ -200,7 +236,7 @@ fn in_part(why: &str) -> String {
 
 impl Rule {
     /// What allows must fit all of a call; for what asks or blocks a part of it is enough.
-    fn fits(&self, call: &Call<'_>) -> bool {
+    fn fits(&self, call: &JudgedCall<'_>) -> bool {
         let all = self.action == Action::Allow;
         self.tool.fits(call.tool)
             && self.risk_at_least.is_none_or(|least| call.risk() >= least)
@@ -223,7 +259,7 @@ impl Rule {
             })
     }
 
-    fn judge(&self, call: &Call<'_>) -> Verdict {
+    fn judge(&self, call: &JudgedCall<'_>) -> Verdict {
         // A rule may call a call graver than its tool does, never less grave.
         let risk = self.risk.map_or(call.risk(), |risk| risk.max(call.risk()));
         let reversibility = self
@@ -262,7 +298,7 @@ impl Rule {
     }
 }
 
-/// Whether a mistake could not be mended.
+/// Whether a mistake could not be put right.
 pub(crate) fn is_grave(risk: RiskLevel, reversibility: Reversibility) -> bool {
     risk == RiskLevel::High || reversibility == Reversibility::Irreversible
 }
@@ -320,7 +356,7 @@ fn host_fits(pattern: &str, named: &str) -> bool {
 }
 
 /// Where no rule fits.
-fn by_default(call: &Call<'_>) -> Verdict {
+fn by_default(call: &JudgedCall<'_>) -> Verdict {
     let (risk, reversibility) = (call.risk(), call.assessment.reversibility);
     let grave = is_grave(risk, reversibility);
     let in_place = call.setting.workspace_mode == WorkspaceMode::InPlace;

@@ -1,6 +1,6 @@
 //! The workspace of a run: makes it ready before the first call, and says on which terms calls work in it.
 //!
-//! Look at [`Worker::provision`]. How a copy is made stands in `workspace`.
+//! Look at [`Worker::provision`]. `workspace` makes a copy.
 
 use std::path::PathBuf;
 use std::time::Duration;

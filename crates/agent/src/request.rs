@@ -38,7 +38,7 @@ impl Worker {
             opening.extend(events.into_iter().map(Draft::from));
             tokens = self.taking(self.conversation.clone(), opening).tokens_estimate();
         }
-        if !chosen.can(Capability::Tools) && !self.agent.tool_specs(&self.order).is_empty() {
+        if !chosen.can(Capability::Tools) && !self.tool_specs().is_empty() {
             self.missing(chosen, "tool_use", "answers_without_tools", opening);
         }
         if has_pictures && !chosen.can(Capability::Images) {
@@ -53,7 +53,7 @@ impl Worker {
         self.order.compact_above.into_iter().chain(refused).min()
     }
 
-    /// Whether a turn is begun again with a shorter conversation after its provider refused this one as too long. If so,
+    /// Whether a turn starts again with a shorter conversation after its provider refused this one as too long. If so,
     /// the turn has failed in the log, from which the next worker learns the bound, too.
     pub(crate) async fn shortens_after(
         &mut self,
@@ -107,7 +107,7 @@ impl Worker {
     }
 
     pub(crate) fn tools_for(&self, chosen: &Chosen) -> Vec<ToolSpec> {
-        if chosen.can(Capability::Tools) { self.agent.tool_specs(&self.order) } else { Vec::new() }
+        if chosen.can(Capability::Tools) { self.tool_specs() } else { Vec::new() }
     }
 
     /// What the model is told before the conversation: its agent's words, then what the session began with.

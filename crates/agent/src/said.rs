@@ -25,7 +25,7 @@ pub(crate) struct Saying {
     turn_index: u64,
     redactor: Arc<Redactor>,
     next_block: u64,
-    block: Option<Block>,
+    block: Option<OpenBlock>,
     ready: Vec<Draft>,
     ready_bytes: usize,
     /// The texts of complete blocks, as they were told.
@@ -38,9 +38,9 @@ pub(crate) struct Saying {
     pub(crate) key: Option<Arc<Redactor>>,
 }
 
-struct Block {
+struct OpenBlock {
     index: u64,
-    kind: Kind,
+    kind: BlockKind,
     masking: Masking,
     told: String,
     /// Bytes of all that was taken in, as it is and as JSON has it.
@@ -55,7 +55,7 @@ struct Block {
 
 /// For whom a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     Text,
     Thinking,
 }
@@ -109,19 +109,14 @@ impl Saying {
         }
     }
 
-    /// The index that the next block will have.
-    pub(crate) fn next_block(&self) -> u64 {
-        self.next_block
-    }
-
     pub(crate) fn text(&mut self, piece: &str, now: Instant) {
-        self.piece(Kind::Text, piece, now);
+        self.piece(BlockKind::Text, piece, now);
     }
 
-    /// What the model thinks, which is left out unless somebody wants to know.
+    /// What the model thinks, which is left out unless a setting asks for it.
     pub(crate) fn thinking(&mut self, piece: &str, now: Instant) {
         if self.tells_thinking {
-            self.piece(Kind::Thinking, piece, now);
+            self.piece(BlockKind::Thinking, piece, now);
         }
     }
 
@@ -136,7 +131,7 @@ impl Saying {
     }
 
     /// Takes a piece of any size in: a large one in parts, none of which is too large for a block.
-    fn piece(&mut self, kind: Kind, piece: &str, now: Instant) {
+    fn piece(&mut self, kind: BlockKind, piece: &str, now: Instant) {
         let mut rest = piece;
         while rest.len() > limits::TEXT_PIECE_BYTES_MAX {
             let mut end = limits::TEXT_PIECE_BYTES_MAX;
@@ -149,8 +144,8 @@ impl Saying {
         self.part(kind, rest, now);
     }
 
-    fn part(&mut self, kind: Kind, piece: &str, now: Instant) {
-        let is_other = |block: &Block| block.kind != kind || !block.has_room_for(piece);
+    fn part(&mut self, kind: BlockKind, piece: &str, now: Instant) {
+        let is_other = |block: &OpenBlock| block.kind != kind || !block.has_room_for(piece);
         if self.block.as_ref().is_some_and(is_other) {
             self.close();
         }
@@ -159,7 +154,7 @@ impl Saying {
                 self.has_too_many_blocks = true;
                 return;
             }
-            self.block = Some(Block {
+            self.block = Some(OpenBlock {
                 index: self.next_block,
                 kind,
                 masking: Masking {
@@ -211,10 +206,10 @@ impl Saying {
         self.put(delta);
         let complete = Box::new(TextComplete::new(self.turn_index, block.index, block.told.clone()));
         self.put(Some(match block.kind {
-            Kind::Text => Payload::AssistantTextComplete(complete),
-            Kind::Thinking => Payload::AssistantThinkingComplete(complete),
+            BlockKind::Text => Payload::AssistantTextComplete(complete),
+            BlockKind::Thinking => Payload::AssistantThinkingComplete(complete),
         }));
-        if block.kind == Kind::Text {
+        if block.kind == BlockKind::Text {
             self.texts.push(block.told);
         }
     }
@@ -260,7 +255,7 @@ impl Saying {
     }
 }
 
-impl Block {
+impl OpenBlock {
     /// Masking keeps the length of a text, so what was taken in says how long the block will be.
     fn has_room_for(&self, piece: &str) -> bool {
         self.bytes + piece.len() <= limits::BLOCK_BYTES_MAX
@@ -289,8 +284,8 @@ impl Block {
         }
         let delta = Box::new(TextDelta::new(turn_index, self.index, text));
         Some(match self.kind {
-            Kind::Text => Payload::AssistantTextDelta(delta),
-            Kind::Thinking => Payload::AssistantThinkingDelta(delta),
+            BlockKind::Text => Payload::AssistantTextDelta(delta),
+            BlockKind::Thinking => Payload::AssistantThinkingDelta(delta),
         })
     }
 }
@@ -390,7 +385,7 @@ mod tests {
             let text = ["assistant.text_delta", "assistant.text_complete"];
             let thought = ["assistant.thinking_delta", "assistant.thinking_complete"];
             assert_eq!(told, if wanted { [thought, text].concat() } else { text.to_vec() });
-            assert_eq!((saying.next_block(), saying.whole().as_str()), (1 + u64::from(wanted), "Yes."));
+            assert_eq!((saying.next_block, saying.whole().as_str()), (1 + u64::from(wanted), "Yes."));
         }
     }
 

@@ -47,9 +47,12 @@ mod view;
 #[cfg(target_os = "linux")]
 mod warden;
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::net::unix::pipe;
 
 #[cfg(not(target_os = "linux"))]
 use self::absent as warden;
@@ -57,7 +60,7 @@ pub use self::gaps::Gap;
 use self::known::KnownWorkspaces;
 use self::places::Places;
 pub use self::plan::Layer;
-use self::plan::{Plan, RoomPlan};
+use self::plan::{RoomPlan, SandboxPlan};
 use self::process::{Exit, Process, StartError};
 pub use self::settings::{Mode, SandboxSettings};
 pub(crate) use self::warden::WORD;
@@ -77,7 +80,7 @@ pub fn entrance() -> Option<ExitCode> {
 pub struct Surroundings {
     /// The data folder, which no command sees.
     pub data: Option<PathBuf>,
-    /// The home of whoever runs the server; of `HOME` when it is not said.
+    /// The home of the user that runs the server; `HOME` when it is not set.
     pub home: Option<PathBuf>,
     /// A program with an [`entrance`]; this one when it is not said.
     pub helper: Option<PathBuf>,
@@ -246,7 +249,7 @@ impl Sandbox {
         &self.detail
     }
 
-    /// What stands in `sandbox_layer`: the layer's name, and after it what is less than the layer promises.
+    /// The value of `sandbox_layer`: the layer's name, and after it what is less than the layer promises.
     pub fn label(&self, network: bool) -> String {
         if self.layer == Layer::Off {
             return self.layer.name().to_owned();
@@ -283,27 +286,42 @@ impl Sandbox {
         names
     }
 
-    /// Starts a command.
+    /// Starts a command that reads nothing.
     pub async fn start(&self, order: Order<'_>) -> Result<Process, StartError> {
+        self.start_reading(order, None).await
+    }
+
+    /// Starts a command that reads what is written to the second value, and sees its end when that is dropped.
+    pub async fn start_with_input(&self, order: Order<'_>) -> Result<(Process, pipe::Sender), StartError> {
+        let program = order.argv.first().cloned().unwrap_or_default();
+        let spawn = |source| StartError::Spawn { program: program.clone(), source };
+        let (read, write) = std::io::pipe().map_err(spawn)?;
+        let input = pipe::Sender::from_owned_fd(OwnedFd::from(write)).map_err(spawn)?;
+        Ok((self.start_reading(order, Some(OwnedFd::from(read))).await?, input))
+    }
+
+    async fn start_reading(&self, order: Order<'_>, input: Option<OwnedFd>) -> Result<Process, StartError> {
         let plan = self.plan(&order)?;
         match (&self.helper, self.layer) {
-            (Some(helper), _) => Process::warded(helper, &plan, self.known.workspace(&plan.workspace)).await,
-            (None, Layer::Off) => Process::grouped(&plan),
+            (Some(helper), _) => {
+                Process::warded(helper, &plan, self.known.workspace(&plan.workspace), input).await
+            }
+            (None, Layer::Off) => Process::grouped(&plan, input),
             (None, _) => Err(StartError::Refused("this program has no entrance for sandboxes".into())),
         }
     }
 
-    fn plan(&self, order: &Order<'_>) -> Result<Plan, StartError> {
+    fn plan(&self, order: &Order<'_>) -> Result<SandboxPlan, StartError> {
         if order.argv.is_empty() {
             return Err(StartError::Refused("there is no command".into()));
         }
         let workspace = order.root.canonicalize().map_err(|error| {
-            StartError::Refused(format!("the workspace {} is not there: {error}", order.root.display()))
+            StartError::Refused(format!("the workspace {} is missing: {error}", order.root.display()))
         })?;
         if self.layer != Layer::Off {
             self.places.check(&workspace).map_err(StartError::Refused)?;
         }
-        Ok(Plan {
+        Ok(SandboxPlan {
             layer: self.layer,
             argv: order.argv.clone(),
             cwd: workspace.clone(),

@@ -1,4 +1,4 @@
-//! Holds the input of a call against the tool's schema, and says what is wrong so that a model can mend it.
+//! Holds the input of a call against the tool's schema, and says what is wrong so that a model can correct it.
 //!
 //! Look at [`check`]. It knows the part of JSON Schema that our tools use (the words of [`KEYWORDS`]) and no more:
 //! a schema with another word is a mistake in a tool, which a test finds. Counting and equality are as the
@@ -32,18 +32,18 @@ pub struct Misfit(String);
 
 /// Whether an input fits a schema; the first thing that does not is told.
 pub fn check(schema: &Value, input: &Value) -> Result<(), Misfit> {
-    Place(Vec::new()).check(schema, input).map_err(Misfit)
+    InputPath(Vec::new()).check(schema, input).map_err(Misfit)
 }
 
 /// Where in the input we are.
-struct Place<'a>(Vec<Step<'a>>);
+struct InputPath<'a>(Vec<PathStep<'a>>);
 
-enum Step<'a> {
+enum PathStep<'a> {
     Property(&'a str),
     Item(usize),
 }
 
-impl std::fmt::Display for Place<'_> {
+impl std::fmt::Display for InputPath<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.is_empty() {
             return f.write_str("the input");
@@ -51,16 +51,16 @@ impl std::fmt::Display for Place<'_> {
         f.write_str("`")?;
         for (at, step) in self.0.iter().enumerate() {
             match step {
-                Step::Property(name) if at == 0 => f.write_str(name)?,
-                Step::Property(name) => write!(f, ".{name}")?,
-                Step::Item(index) => write!(f, "[{index}]")?,
+                PathStep::Property(name) if at == 0 => f.write_str(name)?,
+                PathStep::Property(name) => write!(f, ".{name}")?,
+                PathStep::Item(index) => write!(f, "[{index}]")?,
             }
         }
         f.write_str("`")
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> InputPath<'a> {
     fn check(&mut self, schema: &'a Value, input: &Value) -> Result<(), String> {
         if let Some(wanted) = schema.get("type").and_then(Value::as_str)
             && !is_of_type(wanted, input)
@@ -107,7 +107,7 @@ impl<'a> Place<'a> {
         self.count(schema, "minItems", "maxItems", "items", items.len())?;
         let Some(each) = schema.get("items") else { return Ok(()) };
         for (index, item) in items.iter().enumerate() {
-            self.0.push(Step::Item(index));
+            self.0.push(PathStep::Item(index));
             self.check(each, item)?;
             self.0.pop();
         }
@@ -135,7 +135,7 @@ impl<'a> Place<'a> {
         }
         for (name, schema) in known {
             if let Some(member) = members.get(name) {
-                self.0.push(Step::Property(name));
+                self.0.push(PathStep::Property(name));
                 self.check(schema, member)?;
                 self.0.pop();
             }

@@ -14,25 +14,25 @@ use recount_event::{Draft, ForeignId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::execute::{Ready, without_output};
+use crate::execute::{ReadyCall, without_output};
 use crate::limits;
 use crate::tool::{Cancel, Gone, Job, Outcome, Rewritten, Teller};
 use crate::worker::{Done, Worker};
 
 /// Events of one call, and where it waits until they are durable.
-struct Telling {
+struct CallDrafts {
     drafts: Vec<Draft>,
     done: oneshot::Sender<Result<(), Gone>>,
 }
 
 /// Passes the events of one call to the worker.
-struct LineTeller(mpsc::Sender<Telling>);
+struct LineTeller(mpsc::Sender<CallDrafts>);
 
 impl Teller for LineTeller {
     fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
         Box::pin(async move {
             let (done, told) = oneshot::channel();
-            self.0.send(Telling { drafts, done }).await.map_err(|_| Gone)?;
+            self.0.send(CallDrafts { drafts, done }).await.map_err(|_| Gone)?;
             told.await.unwrap_or(Err(Gone))
         })
     }
@@ -41,7 +41,7 @@ impl Teller for LineTeller {
 /// What happens next.
 enum Next {
     RunEnded,
-    Tell(Telling),
+    Tell(CallDrafts),
     Ended(usize, Outcome, Instant),
     PatienceIsOver,
 }
@@ -49,7 +49,7 @@ enum Next {
 impl Worker {
     /// Runs invoked calls that only read, all to their ends.
     pub(crate) async fn carry_out_together(&mut self, ids: &[ForeignId]) -> Done<()> {
-        let mut calls: Vec<Ready> = Vec::new();
+        let mut calls: Vec<ReadyCall> = Vec::new();
         let mut terms = None;
         for id in ids {
             if let Some((ready, holds)) = self.make_ready(id).await? {
@@ -120,11 +120,11 @@ impl Worker {
             let gone = match next {
                 Next::RunEnded => Some(Left::Ended),
                 Next::PatienceIsOver => break,
-                Next::Tell(Telling { drafts, done }) if left.is_some() => {
+                Next::Tell(CallDrafts { drafts, done }) if left.is_some() => {
                     drop((drafts, done));
                     None
                 }
-                Next::Tell(Telling { drafts, done }) => match self.desk.report(drafts).await {
+                Next::Tell(CallDrafts { drafts, done }) => match self.desk.report(drafts).await {
                     Ok(events) => {
                         let events: Vec<_> = without_output(events).collect();
                         self.see(&events);

@@ -23,16 +23,21 @@ pub use crate::approved::{Approved, FileChange, Rewritten};
 
 /// One tool.
 pub trait Tool: Send + Sync + 'static {
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
-    /// `shell`, `git`, `file`, `search`, `todo` or `ask`; stands in `tool.invoked`.
+    /// `shell`, `git`, `file`, `search`, `todo`, `ask` or `mcp`; written to `tool.invoked`.
     fn kind(&self) -> &'static str;
 
     /// For the model.
-    fn description(&self) -> &'static str;
+    fn description(&self) -> &str;
 
     /// A JSON Schema of its input: an object that admits no unknown property.
     fn schema(&self) -> Value;
+
+    /// Of a tool of an MCP server: where it is from, and what the configuration says of its calls.
+    fn origin(&self) -> Option<&McpOrigin> {
+        None
+    }
 
     /// Whether no call ever changes anything, so that several may run side by side.
     fn reads_only(&self) -> bool {
@@ -55,6 +60,26 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Carries a call out. `tool.invoked` is durable by now. Must end soon after `job.cancel` says so.
     fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome>;
+}
+
+/// Where a tool of an MCP server is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpOrigin {
+    pub server: String,
+    /// As the server calls it.
+    pub tool: String,
+    pub approval: Approval,
+}
+
+/// What calls of a server's tools need, beside the policy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Approval {
+    /// The policy decides.
+    Auto,
+    #[default]
+    RequireApproval,
+    Block,
 }
 
 /// What a person is asked. The ids of the prompt are the call's own, with another prefix, set by who asks.
@@ -218,6 +243,20 @@ pub enum How {
     Cancelled,
 }
 
+/// The code of a call of an MCP server's tool that was carried out, and of which the tool says that it failed.
+pub const TOOL_ERROR: &str = "tool_error";
+
+impl How {
+    /// The outcome of a call of an MCP server's tool, as its event has it.
+    pub fn mcp_result(&self) -> &'static str {
+        match self {
+            How::Completed => "dispatched",
+            How::Failed { code: TOOL_ERROR, .. } => TOOL_ERROR,
+            How::Failed { .. } | How::TimedOut { .. } | How::Cancelled => "failed",
+        }
+    }
+}
+
 /// Whether a call is to be broken off. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Cancel(watch::Receiver<bool>);
@@ -236,7 +275,7 @@ impl Cancel {
     /// Returns when the call is to be broken off, which includes that nobody listens any more.
     pub async fn cancelled(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
-            // Whoever ran the call is gone.
+            // The worker that ran the call is gone.
         }
     }
 }

@@ -47,7 +47,7 @@ pub const COMMAND_TOOLS: &[&str] = &["git_diff", "git_exec", "git_status", "shel
 /// Tools by name.
 #[derive(Clone, Default)]
 pub struct Tools {
-    by_name: BTreeMap<&'static str, Arc<dyn Tool>>,
+    by_name: BTreeMap<String, Arc<dyn Tool>>,
     /// Shared by all clones.
     places: ToolPlaces,
 }
@@ -97,12 +97,12 @@ impl Tools {
         ];
         for (tool, name) in commands.into_iter().zip(COMMAND_TOOLS) {
             debug_assert_eq!(tool.name(), *name, "COMMAND_TOOLS lists them in this order");
-            self.by_name.insert(tool.name(), tool);
+            self.by_name.insert(tool.name().to_owned(), tool);
         }
     }
 
     pub fn add(&mut self, tool: impl Tool) {
-        self.by_name.insert(tool.name(), Arc::new(tool));
+        self.by_name.insert(tool.name().to_owned(), Arc::new(tool));
     }
 
     /// Bounds how many of these run at once, over all who share the set from now on.
@@ -119,8 +119,8 @@ impl Tools {
     }
 
     /// In alphabetical order.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.by_name.keys().copied()
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
     }
 
     /// What a model is told of these tools, in this order.
@@ -129,7 +129,7 @@ impl Tools {
     }
 }
 
-fn spec(tool: &dyn Tool) -> ToolSpec {
+pub(crate) fn spec(tool: &dyn Tool) -> ToolSpec {
     ToolSpec {
         name: tool.name().to_owned(),
         description: tool.description().to_owned(),

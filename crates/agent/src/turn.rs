@@ -25,9 +25,9 @@ use crate::said::{Saying, WrittenCall, quoted_bytes};
 use crate::worker::{Done, Worker};
 
 /// What an attempt brought.
-enum Attempt {
+enum AttemptOutcome {
     Answered(Box<TurnAnswer>),
-    /// `told`: some of it stands in the log, so that the turn has to be failed before it is begun again.
+    /// `told`: some of it is in the log, so that the turn has to be failed before it starts again.
     Failed {
         failure: Failure,
         told: bool,
@@ -45,7 +45,7 @@ struct TurnAnswer {
 }
 
 impl Worker {
-    /// Begins a turn, or begins one again, and sees it to its end. `opening` is what stands in the log before it and was
+    /// Begins a turn, or begins one again, and sees it to its end. `opening` is what precedes it in the log and was
     /// not reported yet.
     pub(crate) async fn turn(&mut self, mut opening: Vec<Draft>) -> Done<()> {
         // Every call of the turn before is settled here, also where the run ends now.
@@ -79,20 +79,23 @@ impl Worker {
             Ok(key) => key,
             Err(message) => return self.fail_behind(opening, "secret_lost", message).await,
         };
+        opening.extend(self.reach_servers().await?);
         let tokens = self.prepare(&chosen, &mut opening);
         let index = self.begin(&chosen, opening, tokens).await?;
         let request = self.request_for(&chosen, key).await;
         let began = recount_world::moment();
         for attempt in 1.. {
             match self.attempt(&chosen, &request, index).await? {
-                Attempt::Answered(answer) => {
+                AttemptOutcome::Answered(answer) => {
                     let took = began.elapsed();
                     return self.complete(&chosen, index, answer, took).await;
                 }
-                Attempt::Failed { failure, .. } if self.shortens_after(&chosen, index, &failure).await? => {
+                AttemptOutcome::Failed { failure, .. }
+                    if self.shortens_after(&chosen, index, &failure).await? =>
+                {
                     return Ok(());
                 }
-                Attempt::Failed { failure, told, usage } => {
+                AttemptOutcome::Failed { failure, told, usage } => {
                     let again = failure.retriable
                         && attempt < limits::ATTEMPTS_MAX
                         && failure.retry_after.is_none_or(|wait| wait <= limits::RETRY_AFTER_MAX);
@@ -130,14 +133,14 @@ impl Worker {
     }
 
     /// Asks once, and reports what comes as it comes.
-    async fn attempt(&mut self, chosen: &Chosen, request: &Arc<Request>, index: u64) -> Done<Attempt> {
+    async fn attempt(&mut self, chosen: &Chosen, request: &Arc<Request>, index: u64) -> Done<AttemptOutcome> {
         let redactor = self.desk.redactor().clone();
-        let mut saying = Saying::new(index, self.next_block, redactor);
+        let mut saying = Saying::new(index, self.desk.state().next_block(), redactor);
         saying.tells_thinking = self.order.thinking;
         saying.key = request.key.as_ref().and_then(Secret::searched);
         let mut reply = chosen.provides.begin(request.clone());
         let mut watch = self.desk.watch();
-        let mut heard = Heard::default();
+        let mut heard = ModelOutput::default();
         let mut told = false;
         let mut usage_told = Usage::default();
         while heard.over.is_none() || saying.has_more() {
@@ -172,20 +175,19 @@ impl Worker {
             let events = listen(self.desk.report(drafts), &mut *reply, &mut saying, &mut heard).await?;
             self.see(&events);
         }
-        self.next_block = saying.next_block();
-        let Heard { calls, over, usage, adjusted } = heard;
+        let ModelOutput { calls, over, usage, adjusted } = heard;
         // A turn that has used something has to be failed, or nobody would know.
         told |= usage.is_reported();
         match over {
             Some(Ok(stop)) => {
-                Ok(Attempt::Answered(Box::new(TurnAnswer { saying, calls, stop, usage, adjusted })))
+                Ok(AttemptOutcome::Answered(Box::new(TurnAnswer { saying, calls, stop, usage, adjusted })))
             }
-            Some(Err(failure)) => Ok(Attempt::Failed { failure, told, usage }),
+            Some(Err(failure)) => Ok(AttemptOutcome::Failed { failure, told, usage }),
             None => {
                 let message = "the provider said nothing more and did not finish".to_owned();
                 let failure =
                     Failure { code: "model_cut", message, status: None, retriable: true, retry_after: None };
-                Ok(Attempt::Failed { failure, told, usage })
+                Ok(AttemptOutcome::Failed { failure, told, usage })
             }
         }
     }
@@ -202,7 +204,7 @@ impl Worker {
             self.report(drafts).await?;
             return Ok(true);
         }
-        // Texts that were begun are closed as cut off.
+        // Open texts are closed as cut off.
         drafts.extend(self.desk.state().cut_texts().into_iter().map(Draft::from));
         let spent = self.spent(chosen, usage);
         let end = if again { TurnEnd::Again } else { TurnEnd::Failed };
@@ -297,7 +299,7 @@ impl Worker {
         let only = sealed.first().map(|(id, _)| id.clone()).zip(only);
         self.keep_originals(&mut drafts, sealed).await?;
         if let Some((id, name)) = only.filter(|_| !halts) {
-            drafts.extend(self.begun_at_once(id, name, index).await?);
+            drafts.extend(self.started_at_once(id, name, index).await?);
         }
         self.report(drafts).await
     }
@@ -347,7 +349,7 @@ async fn listen(
     report: impl Future<Output = Done<Vec<recount_event::Event>>>,
     reply: &mut dyn Reply,
     saying: &mut Saying,
-    heard: &mut Heard,
+    heard: &mut ModelOutput,
 ) -> Done<Vec<recount_event::Event>> {
     tokio::pin!(report);
     loop {
@@ -370,7 +372,7 @@ struct FailedAttempt<'a> {
 
 /// What came of the model beside its texts.
 #[derive(Default)]
-struct Heard {
+struct ModelOutput {
     calls: Vec<WrittenCall>,
     over: Option<Result<StopReason, Failure>>,
     /// What the provider has reported so far.
@@ -378,7 +380,7 @@ struct Heard {
     adjusted: BTreeSet<&'static str>,
 }
 
-impl Heard {
+impl ModelOutput {
     /// Whether usage is reported that the log should have before the turn ends: the first of it, and then whenever
     /// it has doubled, so that a provider which reports it all the time costs few events.
     fn tells_usage_after(&self, told: Usage) -> bool {

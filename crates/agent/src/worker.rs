@@ -19,8 +19,10 @@ use tokio::time::Instant;
 use crate::agent::{self, Agent, Past};
 use crate::approved::{AllowedCall, Rewritten};
 use crate::conversation::Conversation;
+use crate::mcp::McpSession;
 use crate::refused_context::RefusedContext;
 use crate::tool::Terms;
+use crate::workspace::claims::Claim;
 
 /// See the file's head.
 pub(crate) struct Worker {
@@ -43,8 +45,6 @@ pub(crate) struct Worker {
     pub(crate) rewritten: Rewritten,
     /// How the last call ended, for runs that are one call.
     pub(crate) last_call: Option<LastCall>,
-    /// Blocks of the turn that may be begun again: its next attempt goes on behind them.
-    pub(crate) next_block: u64,
     pub(crate) model_told: bool,
     /// Whether a turn completed after the last checkpoint.
     pub(crate) completed_since_checkpoint: bool,
@@ -52,24 +52,26 @@ pub(crate) struct Worker {
     pub(crate) missing_told: HashSet<String>,
     /// Whether the log says that there is a workspace.
     pub(crate) provisioned: bool,
-    /// Calls whose input the log holds masked.
-    pub(crate) masked: HashSet<ForeignId>,
     /// What was refused as too long.
     pub(crate) refused: RefusedContext,
     /// What the model is given before the conversation, once the log says it.
     pub(crate) instructions: Option<Vec<Instruction>>,
+    /// The MCP servers of the run, as far as they were reached.
+    pub(crate) mcp: McpSession,
+    /// That their processes work in the run's folder.
+    pub(crate) server_claim: Option<Claim>,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone)]
 pub(crate) struct LastCall {
-    pub(crate) ended: Ended,
+    pub(crate) ended: CallEnd,
     pub(crate) exit_code: Option<i64>,
 }
 
 /// What settled it.
 #[derive(Debug, Clone)]
-pub(crate) enum Ended {
+pub(crate) enum CallEnd {
     Well,
     Badly { code: String, error: String },
     Refused { code: String, message: String },
@@ -111,16 +113,18 @@ impl Worker {
             terms: None,
             rewritten: Rewritten::default(),
             last_call: None,
-            next_block: 0,
             model_told: false,
             completed_since_checkpoint: false,
             missing_told: HashSet::new(),
             provisioned: false,
-            masked: HashSet::new(),
             refused: RefusedContext::default(),
             instructions: None,
+            mcp: McpSession::default(),
+            server_claim: None,
         };
-        match worker.work_on().await {
+        let worked = worker.work_on().await;
+        worker.leave_servers().await;
+        match worked {
             Ok(()) | Err(Left::Ended | Left::TakenOver) => Some(worker.hand_back()),
             Err(Left::Refused(rejection)) => {
                 let sequence = worker.desk.state().next_sequence();
@@ -199,41 +203,33 @@ impl Worker {
                     self.model_told = true;
                     self.instructions.get_or_insert_with(|| started.instructions.clone().unwrap_or_default());
                 }
-                Payload::AssistantToolCallProposed(proposed)
-                    if proposed.redacted_paths.as_ref().is_some_and(|paths| !paths.is_empty()) =>
-                {
-                    self.masked.insert(proposed.tool_call_id.clone());
-                }
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
-                Payload::TurnCompleted(_) => (self.next_block, self.completed_since_checkpoint) = (0, true),
+                Payload::TurnCompleted(_) => self.completed_since_checkpoint = true,
                 Payload::RunCheckpointSaved(_) => self.completed_since_checkpoint = false,
-                Payload::AssistantTextComplete(text) | Payload::AssistantThinkingComplete(text) => {
-                    self.next_block = self.next_block.max(text.block_index + 1);
-                }
                 Payload::ToolShellExited(exited) => {
-                    let ended = Ended::Well;
+                    let ended = CallEnd::Well;
                     self.last_call = Some(LastCall { ended, exit_code: exited.exit_code });
                 }
-                Payload::ToolCompleted(_) => self.ended(Ended::Well),
+                Payload::ToolCompleted(_) => self.ended(CallEnd::Well),
                 Payload::ToolFailed(end) | Payload::ToolTimedOut(end) | Payload::ToolCancelled(end) => {
                     let code = end.code.clone().unwrap_or_else(|| "tool_failed".to_owned());
                     let error = end.error.clone().or_else(|| end.summary.clone()).unwrap_or_default();
-                    self.ended(Ended::Badly { code, error });
+                    self.ended(CallEnd::Badly { code, error });
                 }
                 Payload::ToolRefused(refused) => {
                     let (code, message) = (refused.code.as_str().to_owned(), refused.message.clone());
-                    self.ended(Ended::Refused { code, message });
+                    self.ended(CallEnd::Refused { code, message });
                 }
                 Payload::ApprovalResolved(resolved) if resolved.decision != Decision::Approved => {
                     let message = match &resolved.comment {
                         Some(comment) => format!("{} did not allow it: {comment}", resolved.by),
                         None => format!("{} did not allow it", resolved.by),
                     };
-                    self.ended(Ended::Refused { code: "denied".to_owned(), message });
+                    self.ended(CallEnd::Refused { code: "denied".to_owned(), message });
                 }
                 Payload::ApprovalTimedOut(missed) if missed.decision != Some(Decision::Approved) => {
                     let message = "nobody allowed it in time".to_owned();
-                    self.ended(Ended::Refused { code: "timed_out".to_owned(), message });
+                    self.ended(CallEnd::Refused { code: "timed_out".to_owned(), message });
                 }
                 _ => {}
             }
@@ -241,7 +237,6 @@ impl Worker {
         let state = self.desk.state();
         self.originals.retain(|call, _| state.call(call).is_some());
         self.allowed.retain(|call, _| state.call(call).is_some());
-        self.masked.retain(|call| state.call(call).is_some());
     }
 
     /// What holds from here on, where who answered chose anew.
@@ -270,7 +265,7 @@ impl Worker {
         }
     }
 
-    fn ended(&mut self, ended: Ended) {
+    fn ended(&mut self, ended: CallEnd) {
         let exit_code = self.last_call.take().and_then(|last| last.exit_code);
         self.last_call = Some(LastCall { ended, exit_code });
     }

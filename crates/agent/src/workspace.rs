@@ -60,7 +60,7 @@ impl NoWorkspace {
 
 /// A workspace that was made ready.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct PreparedWorkspace {
     /// What is in it, when it was made now.
     pub(crate) made: Option<Copied>,
 }
@@ -161,10 +161,10 @@ impl Workspaces {
         source: Option<&Path>,
         ignored_too: bool,
         run: RunId,
-    ) -> Result<Ready, NoWorkspace> {
+    ) -> Result<PreparedWorkspace, NoWorkspace> {
         if mode == IN_PLACE {
             return match path.canonicalize() {
-                Ok(found) if found == path && found.is_dir() => Ok(Ready { made: None }),
+                Ok(found) if found == path && found.is_dir() => Ok(PreparedWorkspace { made: None }),
                 Ok(_) => Err(NoWorkspace::new(
                     "workspace_gone",
                     format!("{} is not the folder it was", path.display()),
@@ -185,7 +185,7 @@ impl Workspaces {
         if mark.exists() {
             if path.is_dir() {
                 std::fs::write(&mark, run.to_string()).map_err(failed)?;
-                return Ok(Ready { made: None });
+                return Ok(PreparedWorkspace { made: None });
             }
             return Err(NoWorkspace::new("workspace_gone", format!("{} was taken away", path.display())));
         }
@@ -208,7 +208,7 @@ impl Workspaces {
         };
         // Who used it last, and when, is seen from this.
         std::fs::write(&mark, run.to_string()).map_err(failed)?;
-        Ok(Ready { made: Some(made) })
+        Ok(PreparedWorkspace { made: Some(made) })
     }
 
     /// Takes a copy away, if there is one. Blocks.
@@ -219,7 +219,7 @@ impl Workspaces {
         }
     }
 
-    /// The same, unless somebody has used it in the meantime.
+    /// The same, unless a run has used it in the meantime.
     pub(crate) fn remove_unused(&self, whose: &str, age: Duration) -> io::Result<()> {
         if is_older(&self.home.join(whose), age) { self.remove(whose) } else { Ok(()) }
     }

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 pub(crate) mod ingest;
+pub(crate) mod listen;
 pub(crate) mod read;
 pub(crate) mod replay;
 pub(crate) mod sse;
@@ -21,6 +22,7 @@ pub(crate) enum Plan {
     Ingest(ingest::IngestPlan),
     Replay(replay::ReplayPlan),
     Turns(turns::TurnsPlan),
+    Listen(listen::ListenPlan),
 }
 
 pub(crate) fn run(words: &[String]) -> Result<()> {
@@ -31,16 +33,30 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         Plan::Ingest(plan) => serde_json::to_string(&ingest::run(&plan)?)?,
         Plan::Replay(plan) => serde_json::to_string(&replay::run(&plan)?)?,
         Plan::Turns(plan) => serde_json::to_string(&turns::run(&plan)?)?,
+        Plan::Listen(plan) => serde_json::to_string(&listen::run(&plan)?)?,
     };
     writeln!(std::io::stdout().lock(), "{found}")?;
     Ok(())
 }
 
-/// Reports that everything is connected, and waits for the start signal.
-fn stand_ready() -> Result<()> {
+/// Reports that the first part is made, and waits for the line that asks for the rest.
+fn stand_ready_for_more() -> Result<()> {
+    say_ready()?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(())
+}
+
+fn say_ready() -> Result<()> {
     let mut output = std::io::stdout().lock();
     writeln!(output, "ready")?;
     output.flush()?;
+    Ok(())
+}
+
+/// Reports that everything is connected, and waits for the start signal.
+fn stand_ready() -> Result<()> {
+    say_ready()?;
     let mut nothing = Vec::new();
     std::io::stdin().read_to_end(&mut nothing)?;
     Ok(())

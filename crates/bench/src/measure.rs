@@ -21,6 +21,7 @@ mod crowd;
 mod fanout;
 mod footprint;
 mod ingest;
+mod listeners;
 mod output;
 mod own;
 mod project;
@@ -53,6 +54,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "calls", lines: calls::LINES, pair: calls::pair },
     Measure { name: "turns", lines: turns::LINES, pair: turns::pair },
     Measure { name: "aaep", lines: aaep::LINES, pair: aaep::pair },
+    Measure { name: "listeners", lines: listeners::LINES, pair: listeners::pair },
     Measure { name: "project", lines: project::LINES, pair: project::pair },
 ];
 

@@ -225,6 +225,12 @@ impl Client {
         Ok(())
     }
 
+    /// Lets the client, which was ready for a first look, go on to the next time that it is ready.
+    pub(crate) fn go_on(&mut self) -> Result<()> {
+        let input = self.child.stdin.as_mut().context("standard input was asked for")?;
+        Ok(input.write_all(b"go on\n")?)
+    }
+
     /// Lets the client begin.
     pub(crate) fn go(&mut self) -> Result<()> {
         drop(self.child.stdin.take());

@@ -39,6 +39,7 @@ fn a_smoke_run_fills_every_line_and_loses_nothing() {
         "crowd",
         "calls",
         "aaep",
+        "listeners",
         "project",
     ] {
         let of = |line: &&serde_json::Value| line["key"].as_str().unwrap().starts_with(measure);

@@ -24,7 +24,7 @@ pub(crate) enum Failure {
     Own(String),
     /// Nobody reads our output any more, so there is nothing left to do.
     OutputClosed,
-    /// The run that was followed was cancelled by somebody else, which was told as data.
+    /// The run that was followed was cancelled by another client, which was printed as data.
     Cancelled,
     /// The command that the run was has been ended by this signal, which was told as data.
     Signal(u8),

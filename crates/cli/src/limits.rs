@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Bytes of a line that somebody types as an answer; a longer one is read as several.
+/// Bytes of a line that a person types as an answer; a longer one is read as several.
 pub(crate) const TYPED_BYTES_MAX: usize = 64 * 1024;
 
 /// Things that a run asks at once and that are asked here one after the other; of more, only how to answer them
@@ -30,8 +30,8 @@ pub(crate) const STOP_WAIT: Duration = Duration::from_secs(10);
 /// How long the demo waits for an answer when nobody is at the terminal; then it answers.
 pub(crate) const DEMO_WAIT: Duration = Duration::from_secs(3);
 
-/// The same when somebody is.
-pub(crate) const DEMO_WAIT_FOR_SOMEBODY: Duration = Duration::from_secs(15);
+/// The same when a person is.
+pub(crate) const DEMO_WAIT_ATTENDED: Duration = Duration::from_secs(15);
 
 /// Threads of a program that may be a server itself; it serves one run.
 pub(crate) const STAYING_THREADS: usize = 2;
@@ -52,7 +52,7 @@ pub(crate) const VALUE_FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Messages that are told of a session that is gone on with; how many came before is said.
 pub(crate) const HISTORY_SHOWN_MAX: usize = 10;
 
-/// Turns in a row in which answers are given by rule and not by somebody; then the chat ends, so that an agent that
+/// Turns in a row in which answers are given by rule and not by a person; then the chat ends, so that an agent that
 /// asks for ever is not answered for ever.
 pub(crate) const RULED_TURNS_MAX: usize = 100;
 
@@ -76,7 +76,7 @@ pub(crate) const EXPORT_PRUNED_MAX: usize = 3;
 /// Damaged stretches of one run that `verify` names; that there are more is said in one sentence.
 pub(crate) const DAMAGED_NAMED_MAX: usize = 20;
 
-/// How often somebody is asked what becomes of an unfinished run; then nothing is done.
+/// How often a person is asked what becomes of an unfinished run; then nothing is done.
 pub(crate) const CHOICE_ATTEMPTS_MAX: usize = 3;
 /// How long nothing is heard before a sign of life is shown on a terminal; then it is drawn anew each [`PULSE_EVERY`].
 pub(crate) const PULSE_FIRST: Duration = Duration::from_secs(1);

@@ -39,7 +39,7 @@ impl Output {
         Ok(())
     }
 
-    /// Whether colours may be used: on a terminal that has them, unless somebody wants none.
+    /// Whether colours may be used: on a terminal that has them, unless the environment turns them off.
     pub(crate) fn may_be_coloured(&self) -> bool {
         let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         self.is_terminal && says("NO_COLOR").is_none() && says("TERM").is_none_or(|term| term != "dumb")

@@ -30,7 +30,7 @@ pub(crate) struct Runs {
 }
 
 /// What became of a run that was to come in.
-pub(crate) enum Outcome {
+pub(crate) enum ImportOutcome {
     Imported { events: u64, head: String, is_new: bool },
     Refused { code: String, detail: String },
 }
@@ -44,7 +44,7 @@ impl Place {
         Ok(Place::Folder(Box::new(Folder::open(data)?)))
     }
 
-    /// The same, where a folder that is not there is made.
+    /// The same, but a missing folder is made.
     pub(crate) fn open_or_make(data: &Path) -> Result<Self, Failure> {
         Ok(Place::Folder(Box::new(Folder::open_or_make(data)?)))
     }
@@ -138,25 +138,27 @@ impl Place {
     }
 
     /// Takes in one run. Only what was not about the run itself is a failure.
-    pub(crate) async fn import(&self, lines: Vec<u8>) -> Result<Outcome, Failure> {
+    pub(crate) async fn import(&self, lines: Vec<u8>) -> Result<ImportOutcome, Failure> {
         match self {
             Place::Server(client, _) => match client.import_run(lines).await {
-                Ok(reply) => {
-                    Ok(Outcome::Imported { events: reply.events, head: reply.head, is_new: reply.imported })
-                }
+                Ok(reply) => Ok(ImportOutcome::Imported {
+                    events: reply.events,
+                    head: reply.head,
+                    is_new: reply.imported,
+                }),
                 Err(ClientError::Problem(problem)) => {
-                    Ok(Outcome::Refused { code: problem.code, detail: problem.detail })
+                    Ok(ImportOutcome::Refused { code: problem.code, detail: problem.detail })
                 }
                 Err(why) => Err(why.into()),
             },
             Place::Folder(folder) => match folder.import(&lines).await {
-                Ok(imported) => Ok(Outcome::Imported {
+                Ok(imported) => Ok(ImportOutcome::Imported {
                     events: imported.events,
                     head: imported.head,
                     is_new: imported.is_new,
                 }),
                 Err(NotImported::Refused { code, detail }) => {
-                    Ok(Outcome::Refused { code: code.to_owned(), detail })
+                    Ok(ImportOutcome::Refused { code: code.to_owned(), detail })
                 }
                 Err(NotImported::Failed(why)) => Err(why.into()),
             },

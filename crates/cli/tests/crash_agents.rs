@@ -28,7 +28,7 @@ use server::{Answer, PATIENCE, Server, recount};
 const RUNS: usize = 12;
 const KILLS: u64 = 20;
 
-/// Stands in the command line of processes of this test alone.
+/// Occurs in the command line of processes of this test alone.
 const MARK: &str = "86417.25";
 
 /// What a model does in each run. The names are those of the commands.

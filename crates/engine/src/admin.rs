@@ -17,6 +17,6 @@ pub use crate::ground::counters::Scrubbed;
 pub use handle::AdminHandle;
 pub use import::{Import, Imported};
 pub use lost_blobs::{MissingBlob, kept_blobs, missing_blobs};
-pub use retention::{Kept, Policy, Swept};
+pub use retention::{Policy, StoredSize, Swept};
 pub use statistics::EngineStats;
 pub use tokens::{TokenRow, add_token, remove_token, tokens};

@@ -117,7 +117,7 @@ impl Engine {
     }
 }
 
-/// Somebody who was let in, and the engine that keeps what is theirs: that of their tenant. Travels with a request.
+/// A caller that was let in, and the engine of its tenant. Travels with a request.
 #[derive(Clone)]
 pub struct Visitor {
     pub engine: Engine,

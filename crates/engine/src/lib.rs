@@ -21,7 +21,7 @@ mod work;
 mod write;
 
 pub use admin::{
-    AdminHandle, EngineStats, Import, Imported, Kept, MissingBlob, Policy, Scrubbed, Swept, TokenRow,
+    AdminHandle, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize, Swept, TokenRow,
     add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
 };
 pub use catalogue::{

@@ -34,11 +34,11 @@ pub const IMPORT_BYTES_MAX: usize = recount_log::limits::APPEND_BYTES_MAX;
 /// Events of an import that are read before other tasks have their turn.
 pub const IMPORT_SLICE_EVENTS: usize = 500;
 
-/// How often an import looks again when somebody else has just written the same run or task; then
+/// How often an import looks again when another client has just written the same run or task; then
 /// `store_busy`.
 pub const IMPORT_TRIES: usize = 4;
 
-/// Runs that have just begun and are kept as they stand until somebody goes to work at them; of more the oldest are
+/// Runs that have just started and are kept in memory until a worker takes them; of more the oldest are
 /// read back from the store.
 pub const FRESH_MAX: usize = 1024;
 
@@ -63,7 +63,7 @@ pub const REMEMBERED_BYTES_MAX: usize = 8 << 20;
 /// What a row that is remembered counts beside what it holds.
 pub const REMEMBERED_ROW_BYTES: usize = 200;
 
-/// Rows of which it is not known whether an append has changed them, because whoever asked for it went away; beyond
+/// Rows of which it is not known whether an append has changed them, because the caller went away; beyond
 /// that nothing is remembered any more.
 pub const REMEMBERED_DOUBTS_MAX: usize = 10_000;
 
@@ -121,7 +121,7 @@ pub const TIMER_PAGE: usize = 1000;
 /// How long a timer waits before it tries again when the store was not able to settle it.
 pub const TIMER_RETRY: Duration = Duration::from_secs(1);
 
-/// The same when the run's writer died of it, which is not expected to mend itself.
+/// The same when the run's writer died of it, which is not expected to pass by itself.
 pub const TIMER_RETRY_BROKEN: Duration = Duration::from_secs(60);
 
 /// How long each kind of task is given to end at shutdown.
@@ -164,7 +164,7 @@ pub const SWEEP_RUNS_MAX: usize = 1000;
 /// Rows of runs that a sweep reads at a time.
 pub const SWEEP_PAGE: usize = 500;
 
-/// How long finishing what was begun to be deleted waits after the store failed.
+/// How long finishing an open deletion waits after the store failed.
 pub const ERASE_RETRY: Duration = Duration::from_secs(5);
 
 /// Tokens there may be, of all tenants; one more is refused with `limit_reached`.
@@ -183,8 +183,8 @@ pub const ONCE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Requests too old that are forgotten with each that is remembered: more than one, so that they grow fewer.
 pub const ONCE_FORGOTTEN_AT_A_TIME: usize = 8;
 
-/// How long a worker's claim on a run is good. On one node the lock on the data folder stands for it: whoever starts
-/// next takes over at once.
+/// How long a worker's claim on a run is good. On one node the lock on the data folder stands for it: the next process
+/// takes over at once.
 pub const LEASE: Duration = Duration::from_secs(30);
 
 /// Workers that a run may lose in a row; then it fails with `worker_lost`.
@@ -284,7 +284,7 @@ pub const REPAIRS_GIVEN_UP_MAX: usize = 1_000;
 
 // ---- budgets ----
 
-/// How often a run is queued again when somebody has just changed its task; then `store_busy`.
+/// How often a run is queued again when another client has just changed its task; then `store_busy`.
 pub const QUEUE_TRIES: usize = 8;
 
 // ---- sessions of applications ----

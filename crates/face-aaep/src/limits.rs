@@ -64,6 +64,10 @@ pub const REPLIES_WAITING_MAX: usize = 16;
 /// Attempts without effect of one subscription that are recorded each by itself; later ones are only counted.
 pub const REPLIES_REFUSED_RECORDED_MAX: u64 = 16;
 
+/// Replies for subscriptions that are not the sender's, of all senders, that are recorded each by itself; later ones are
+/// only counted.
+pub const FOREIGN_REPLIES_RECORDED_MAX: u64 = 1_000;
+
 /// How far the time that a reply names may be from the server's; a reply that is further off has no effect. Whether it is
 /// late is decided by the server's time alone.
 pub const REPLY_CLOCK_SKEW_MS_MAX: u64 = 24 * 60 * 60 * 1_000;

@@ -5,6 +5,7 @@ use recount_aaep::wire::Producer;
 use serde_json::{Map, Value, json};
 
 use crate::limits;
+use crate::reply_state::{CONTROL, EXTEND};
 use crate::speech::Speech;
 
 /// The agent id of this producer, the same through all versions.
@@ -55,6 +56,10 @@ pub(crate) fn manifest(subscriptions_max: usize) -> String {
         "extensions": { "recount": {
             "heartbeat_seconds": limits::HEARTBEAT_EVERY.as_secs(),
             "state_transitions": transitions(),
+            "messages": {
+                EXTEND: "more time to answer a prompt: subscription_id, reply_token, seconds",
+                CONTROL: "cancels a run: subscription_id, session_id, action cancel, reason",
+            },
         } },
         "states": STATES,
         "multi_agent_pattern": "linked_sessions",

@@ -17,7 +17,7 @@ use recount_event::{ForeignId, RunId};
 pub(crate) use self::attempt::Unlogged;
 pub use self::attempt::{AttemptLog, Outcome, ReplyAttempt};
 pub(crate) use self::inbox::{Inbox, Put, Received};
-pub(crate) use self::message::{ControlRequest, OwnMessage, PromptReply};
+pub(crate) use self::message::{CONTROL, ControlRequest, EXTEND, OwnMessage, PromptReply};
 pub(crate) use self::shown::{DueMark, PromptShape, Shown, ShownPrompts};
 use crate::limits;
 use crate::reply_tokens::ReplyTokens;

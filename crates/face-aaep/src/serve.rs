@@ -10,6 +10,7 @@ mod rooms;
 mod subscribe;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use axum::Router;
 use axum::response::Response;
@@ -45,6 +46,8 @@ pub struct FaceState {
     agent: Option<Arc<dyn RoomAgent>>,
     announces_sessions: bool,
     attempts: Arc<dyn AttemptLog>,
+    /// Replies so far for subscriptions that are not the sender's.
+    foreign_replies: Arc<AtomicU64>,
 }
 
 /// Figures of the face, for metrics.
@@ -82,6 +85,7 @@ impl FaceState {
             subscriptions_max,
             traffic: Traffic::default(),
             attempts: Arc::new(Unlogged),
+            foreign_replies: Arc::default(),
             rooms: Rooms::default(),
             agent: None,
             announces_sessions: false,

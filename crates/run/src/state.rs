@@ -152,6 +152,14 @@ pub struct Call {
     pub(crate) since: u64,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) answer: Option<Answer>,
+    pub(crate) is_masked: bool,
+}
+
+impl Call {
+    /// Whether the log holds the input with secrets masked, so that it is not what the model asked for.
+    pub fn is_masked(&self) -> bool {
+        self.is_masked
+    }
 }
 
 /// How far a call has come.
@@ -430,6 +438,11 @@ impl State {
     /// The index of the turn that failed and may be started again.
     pub fn retry_turn(&self) -> Option<u64> {
         self.turns.highest.filter(|_| self.turns.may_retry)
+    }
+
+    /// The block that comes next in the highest turn, behind those that are closed.
+    pub fn next_block(&self) -> u64 {
+        self.turns.closed_blocks.last().map_or(0, |last| last + 1)
     }
 
     /// The events that close the open texts, cut off at their current length.

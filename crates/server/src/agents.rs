@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use recount_agent::mcp::{self, McpServers};
 use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
@@ -24,6 +25,7 @@ const FOLDER: &str = "workspaces";
 pub(crate) struct AgentPool {
     registry: Registry,
     tools: Tools,
+    mcp: McpServers,
     policy: Policy,
     /// `Err`: why no command can run.
     sandbox: Result<Arc<Sandbox>, String>,
@@ -78,7 +80,7 @@ impl AgentPool {
         }
         let policy = match &runs.policy {
             None => Policy::default(),
-            Some(path) => read_policy(path, &tools)?,
+            Some(path) => read_policy(path, &tools, &runs.mcp)?,
         };
         let (profiles, without) = config.agents.profiles(&tools);
         without.iter().for_each(|words| tracing::warn!("{words}"));
@@ -94,6 +96,7 @@ impl AgentPool {
             keep: runs.keep,
             workspace_instructions: runs.workspace_instructions,
             tools,
+            mcp: runs.mcp.clone(),
         }))
     }
 
@@ -122,6 +125,7 @@ impl AgentPool {
         let settings = Settings {
             models: self.registry.clone(),
             tools: self.tools.clone(),
+            mcp: self.mcp.clone().in_sandbox(self.sandbox.as_ref().ok().cloned(), self.no_network()),
             policy: self.policy.clone(),
             sandbox_layer: self.sandbox.as_ref().map_or("none".to_owned(), |sandbox| sandbox.label(false)),
             sandboxed: self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off),
@@ -191,6 +195,11 @@ impl AgentPool {
             [] => Check::fine("agents", "none is configured; applications have no agent to use"),
             several => Check::fine("agents", several.join(", ")),
         });
+        let servers = self.mcp.in_words();
+        checks.push(match servers.as_slice() {
+            [] => Check::fine("mcp", "no server is configured"),
+            several => Check::fine("mcp", several.join(", ")),
+        });
         let folder = self.data.join(FOLDER);
         let size = world.tasks.block(Kind::Effect, move || size_of(&folder)).await;
         checks.push(match size {
@@ -219,12 +228,14 @@ fn keep_copies(agent: Agent, engine: Engine, keep: Duration) {
     });
 }
 
-fn read_policy(path: &Path, tools: &Tools) -> Result<Policy, StartError> {
+fn read_policy(path: &Path, tools: &Tools, mcp: &McpServers) -> Result<Policy, StartError> {
     let unusable = |why: String| StartError::usage(format!("policy.file: {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|why| unusable(why.to_string()))?;
     let policy = Policy::parse(&text).map_err(|why| unusable(why.to_string()))?;
+    // What tools a server has is known when a run reaches it.
+    let servers: Vec<String> = mcp.names().map(|server| format!("{}{server}__", mcp::PREFIX)).collect();
     let names: Vec<&str> = tools.names().collect();
-    policy.check_tools(names.into_iter()).map_err(|why| unusable(why.to_string()))?;
+    policy.check_tools(names.into_iter(), &servers).map_err(|why| unusable(why.to_string()))?;
     Ok(policy)
 }
 

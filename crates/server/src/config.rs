@@ -81,8 +81,9 @@ impl Config {
         let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
         let values = Values::read(&mut look, &options, &place)?;
         let folders = Folders { home, beside: &beside };
-        let runs = runs::settle(&mut look, &values, file.sandbox_environment, file.models, &folders)?;
-        let agents = agents::settle(&mut look, file.agents, &runs.models, &beside, folders.home.as_deref())?;
+        let runs =
+            runs::settle(&mut look, &values, file.sandbox_environment, file.models, &file.mcp, &folders)?;
+        let agents = agents::settle(&mut look, file.agents, &runs, folders.home.as_deref())?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage("no data folder is known: HOME is not set; use --data FOLDER"));
         }
@@ -117,6 +118,7 @@ impl Config {
                 subscriptions_max: usize::try_from(values.subscriptions_max).unwrap_or(usize::MAX),
                 rooms: Rooms {
                     access: values.rooms,
+                    bind: values.room_bind,
                     agent: options.conformance_agent,
                     announces_sessions: options.suite_compat,
                 },

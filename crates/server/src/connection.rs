@@ -144,13 +144,15 @@ async fn speak_http(
         Err(outcome) => {
             drop(connection);
             // A WebSocket keeps the place of its connection.
-            until_drained(dropped.wait(), shutdown).await;
-            if let Err(error) = outcome {
-                if is_stall(&error) {
+            let stalled = until_drained(dropped.wait(), shutdown).await == Some(true);
+            match outcome {
+                Err(error) if !stalled && !is_stall(&error) => {
+                    tracing::debug!(%peer, %error, "a connection ended early");
+                }
+                Ok(()) if !stalled => {}
+                _ => {
                     house.connections.cut();
                     tracing::info!(%peer, "a connection was closed: its peer accepted no data for too long");
-                } else {
-                    tracing::debug!(%peer, %error, "a connection ended early");
                 }
             }
             None

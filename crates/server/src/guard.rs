@@ -15,7 +15,7 @@ use recount_event::Code;
 use recount_face_aep::Refusal;
 
 use crate::access::{Gate, without_ticket};
-use crate::peer::Peer;
+use crate::peer::{ArrivedAt, Peer};
 use crate::{audit, limits, web};
 
 /// Refuses requests that are not allowed, and identifies the client of the others.
@@ -25,7 +25,7 @@ pub(crate) async fn guard(State(gate): State<Gate>, mut request: Request, next: 
         return next.run(request).await;
     }
     let rules = Rules {
-        bound: gate.bound,
+        bound: request.extensions().get::<ArrivedAt>().map_or(gate.bound, |ArrivedAt(address)| *address),
         anybody: gate.lets_anybody_in(),
         allowed_origins: &gate.access.allowed_origins,
     };

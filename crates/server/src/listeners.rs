@@ -3,25 +3,30 @@
 //! Look at [`face`] and [`word`]. It must never know the replies of the face.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use http::Uri;
+use http::uri::PathAndQuery;
 use recount_engine::{Engine, Redactor, SEAL_KEY_BYTES};
 use recount_event::Code;
 use recount_face_aaep::{AttemptLog, FaceState, Outcome, ReplyAttempt, TokenKey};
 use recount_face_aep::Refusal;
 use recount_world::World;
 use serde_json::json;
+use tower::ServiceExt as _;
 
 use crate::audit::{Audit, AuditKind};
 
 use crate::StartError;
 use crate::config::{Aaep, RoomAccess};
 use crate::conformance_agent::ConformanceAgent;
-use crate::peer::Peer;
+use crate::peer::{ArrivedAt, Peer};
 
 /// The face's routes, for the counters of requests.
 pub(crate) const PATHS: [&str; 10] = [
@@ -60,6 +65,22 @@ pub(crate) async fn face(
     }
     let agent = ConformanceAgent::new(engine).await?;
     Ok(face.with_agent(Arc::new(agent), settings.rooms.announces_sessions))
+}
+
+/// One room at the root of a further address: `/events` there is `/aaep/legacy/{room}/events` of `router`. Nothing else of
+/// the server is reached there.
+pub(crate) fn at_root(router: Router, room: &'static str, address: SocketAddr) -> Router {
+    Router::new().fallback(async move |mut request: Request| {
+        let below = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+        let mut parts = request.uri().clone().into_parts();
+        parts.path_and_query = format!("/aaep/legacy/{room}{below}").parse().ok();
+        match Uri::from_parts(parts) {
+            Ok(uri) => *request.uri_mut() = uri,
+            Err(_) => return Refusal::new(Code::RouteNotFound, "the path cannot be read").into_response(),
+        }
+        request.extensions_mut().insert(ArrivedAt(address));
+        router.oneshot(request).await.into_response()
+    })
 }
 
 /// Refuses rooms to clients that may not reach them.

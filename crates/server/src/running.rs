@@ -44,6 +44,8 @@ pub(crate) struct Entry {
 
 pub struct Running {
     pub address: SocketAddr,
+    /// The further address whose root is a room, if there is one.
+    pub room_address: Option<SocketAddr>,
     /// That of the default tenant.
     pub engine: Engine,
     pub(crate) gate: Gate,
@@ -77,13 +79,20 @@ impl Running {
         entry: Entry,
         redactor: Arc<Redactor>,
     ) -> Result<Self, StartError> {
+        let room_listener = match entry.aaep.rooms.bind {
+            None => None,
+            Some(bind) => {
+                let is_near =
+                    listener.local_addr().is_ok_and(|bound| bound.ip().to_canonical().is_loopback());
+                entry.aaep.rooms.check(is_near && !entry.access.require_token)?;
+                Some(claim_for("aaep.room_bind", bind).await?)
+            }
+        };
         let key = home.as_ref().map(|home| seal::key(&home.data, &world)).transpose()?;
         let engine = Engine::open_with_key(store, world.clone(), Arc::new(SseFraming), redactor, key)
             .await
             .map_err(|error| StartError::failed(format!("the store cannot be used: {error}")))?;
-        let address = listener.local_addr().map_err(|why| {
-            StartError::failed(format!("the address of the listener cannot be read: {why}"))
-        })?;
+        let address = address_of(&listener)?;
         let failed = |error| StartError::failed(format!("the tokens cannot be read: {error}"));
         let keys = Keys::load(engine.clone()).await.map_err(failed)?;
         let tenants = Tenants::open(engine.clone(), home.clone()).await?;
@@ -115,13 +124,18 @@ impl Running {
             started: recount_world::moment(),
             started_ms: world.clock.now_ms(),
         };
-        let house = ServerContext {
-            router: router(sources, home, &gate, aaep.rooms.access),
-            connections,
-            clock: world.clock.clone(),
-        };
-        listen::start(listener, house, full, &world);
-        Ok(Running { address, engine, gate })
+        let router = router(sources, home, &gate, aaep.rooms.access);
+        let clock = world.clock.clone();
+        let mut room_address = None;
+        if let Some(listener) = room_listener {
+            let address = address_of(&listener)?;
+            let router = listeners::at_root(router.clone(), aaep.rooms.at_root(), address);
+            let house = ServerContext { router, connections: connections.clone(), clock: clock.clone() };
+            listen::start(listener, house, full.clone(), &world);
+            room_address = Some(address);
+        }
+        listen::start(listener, ServerContext { router, connections, clock }, full, &world);
+        Ok(Running { address, room_address, engine, gate })
     }
 
     /// Stops accepting, lets streams go, lets writers finish, closes the store.
@@ -142,14 +156,24 @@ impl Running {
     }
 }
 
+fn address_of(listener: &TcpListener) -> Result<SocketAddr, StartError> {
+    let failed = |why| StartError::failed(format!("the address of the listener cannot be read: {why}"));
+    listener.local_addr().map_err(failed)
+}
+
 fn shapes() -> Arc<Redactor> {
     Arc::new(Redactor::shapes())
 }
 
 /// Takes an address, before anything else is done that would have to be undone.
 pub(crate) async fn claim(bind: SocketAddr) -> Result<TcpListener, StartError> {
+    claim_for("--bind", bind).await
+}
+
+async fn claim_for(setting: &str, bind: SocketAddr) -> Result<TcpListener, StartError> {
     let bound = listen::bind(bind).await;
-    bound.map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another --bind")))
+    bound
+        .map_err(|why| StartError::failed(format!("{bind} cannot be bound: {why}; choose another {setting}")))
 }
 
 fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) -> Router {

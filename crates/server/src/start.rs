@@ -127,7 +127,7 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
 
 /// Secrets that the configuration holds or names, besides those of `[redaction]`.
 fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
-    [registry.secrets.clone(), config.agents.secrets()].concat()
+    [registry.secrets.clone(), config.agents.secrets(), config.runs.mcp.secrets().to_vec()].concat()
 }
 
 /// A server within another program: what that program needs of it.
@@ -295,6 +295,7 @@ fn announce(config: &Config, running: &Running, unfinished: &[Unfinished]) {
         Some(entry.to_owned()),
         held,
         before,
+        running.room_address.map(|address| format!("a room is at the root of http://{address}")),
     ];
     let lines = lines.into_iter().flatten().chain([format!("listening on http://{address}")]);
     if config.log_format == LogFormat::Json {

@@ -5,6 +5,8 @@
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -13,27 +15,42 @@ use tokio::sync::oneshot;
 /// See the head of this file.
 pub(crate) struct Upgradable<IO> {
     io: IO,
+    stalled: Arc<AtomicBool>,
     _held: oneshot::Sender<Infallible>,
 }
 
 /// Waits until a connection is dropped.
-pub(crate) struct Dropped(oneshot::Receiver<Infallible>);
+pub(crate) struct Dropped {
+    held: oneshot::Receiver<Infallible>,
+    stalled: Arc<AtomicBool>,
+}
 
 pub(crate) fn upgradable<IO>(io: IO) -> (Upgradable<IO>, Dropped) {
     let (held, dropped) = oneshot::channel();
-    (Upgradable { io, _held: held }, Dropped(dropped))
+    let stalled = Arc::<AtomicBool>::default();
+    (Upgradable { io, stalled: stalled.clone(), _held: held }, Dropped { held: dropped, stalled })
 }
 
 impl<IO> Upgradable<IO> {
     pub(crate) fn into_inner(self) -> IO {
         self.io
     }
+
+    /// Notes that a write gave up because the peer accepts no data.
+    fn note<T>(&self, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if matches!(&outcome, Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::TimedOut) {
+            self.stalled.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
 }
 
 impl Dropped {
-    pub(crate) async fn wait(self) {
+    /// Returns whether a write gave up because the peer accepted no data.
+    pub(crate) async fn wait(self) -> bool {
         // Nothing is ever sent.
-        self.0.await.err();
+        self.held.await.err();
+        self.stalled.load(Ordering::Relaxed)
     }
 }
 
@@ -49,11 +66,13 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Upgradable<IO> {
 
 impl<IO: AsyncWrite + Unpin> AsyncWrite for Upgradable<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        let outcome = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.note(outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        let outcome = Pin::new(&mut self.io).poll_flush(cx);
+        self.note(outcome)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -65,7 +84,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Upgradable<IO> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+        let outcome = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+        self.note(outcome)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -46,7 +46,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
 pub(super) fn is_pure(path: &str) -> bool {
     let Some(name) = crate_of(path) else { return false };
     let file = path.rsplit('/').next().unwrap_or(path);
-    // Examples are programs of whoever uses the crate; the clock they get from `world` like all others.
+    // Examples are programs of the crate's users; the clock they get from `world` like all others.
     if path.contains("/examples/") {
         return false;
     }

@@ -27,7 +27,7 @@ pub(super) struct Ratchet<'a> {
     /// How much is right anywhere.
     pub(super) most: usize,
     pub(super) known: &'a [Known],
-    /// The file the list stands in. Of a tree without it nothing is known that has gone.
+    /// The file that holds the list. Of a tree without it nothing is known that has gone.
     pub(super) list: &'static str,
 }
 

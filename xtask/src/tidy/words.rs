@@ -1,4 +1,4 @@
-//! Words that must not stand in the tree: places on somebody's machine.
+//! Words that must not be in the tree: places on a developer's machine.
 
 use super::Report;
 use super::tree::Tree;

@@ -44,6 +44,8 @@ pub struct Subject {
     pub target: Target,
     /// Whether the specification's own surface is looked for below the address of a de-facto one.
     pub look_for_versioned: bool,
+    /// Whether all programs that a command starts speak for one producer, as bridges do.
+    pub shares_producer: bool,
     pub token: Option<String>,
     pub drive: Drive,
     /// What is said for a scenario, where that is not its own sentence.
@@ -66,6 +68,7 @@ impl Subject {
         Subject {
             target,
             look_for_versioned: true,
+            shares_producer: false,
             token: None,
             drive: Drive::Messages,
             sentences: BTreeMap::new(),

@@ -285,6 +285,8 @@ async fn hold(mut link: Link, mut inbox: mpsc::Receiver<Order>, shared: &Shared,
                     over = true;
                     shared.end("the producer ended the stream".to_owned());
                 }
+                // A call of ours was refused; what follows is heard nevertheless.
+                Err(LinkError::Rpc { .. }) => {}
                 Err(why) => {
                     over = true;
                     shared.end(why.to_string());

@@ -286,7 +286,7 @@ impl Draft<AwaitingClarification> {
     }
 }
 
-/// Somebody else is to go on.
+/// Another agent or a person is to continue.
 pub fn handoff(
     reason: impl Into<String>,
     target: HandoffTarget,

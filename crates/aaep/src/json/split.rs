@@ -38,7 +38,7 @@ pub struct Splitter {
     /// Bytes of the piece that were not held.
     lost: usize,
     line: usize,
-    begun: usize,
+    first_line: usize,
     depth: usize,
     quoted: bool,
     escaped: bool,
@@ -58,7 +58,7 @@ impl Splitter {
             held: Vec::new(),
             lost: 0,
             line: 1,
-            begun: 1,
+            first_line: 1,
             depth: 0,
             quoted: false,
             escaped: false,
@@ -77,7 +77,7 @@ impl Splitter {
                 if end.is_some() && self.held.is_empty() && line.len() <= limits::PIECE_BYTES_MAX {
                     // Whole as it lies there.
                     if !is_blank(line) {
-                        take(Piece { line: self.begun, text: Ok(line) });
+                        take(Piece { line: self.first_line, text: Ok(line) });
                     }
                 } else {
                     self.hold(line);
@@ -85,7 +85,7 @@ impl Splitter {
                 if end.is_some() {
                     self.give(&mut take);
                     self.line += 1;
-                    self.begun = self.line;
+                    self.first_line = self.line;
                 }
                 rest = behind;
             } else {
@@ -114,9 +114,9 @@ impl Splitter {
 
     fn give(&mut self, take: &mut impl FnMut(Piece<'_>)) {
         if self.lost > 0 {
-            take(Piece { line: self.begun, text: Err(&Fault::TooLong(self.held.len() + self.lost)) });
+            take(Piece { line: self.first_line, text: Err(&Fault::TooLong(self.held.len() + self.lost)) });
         } else if !is_blank(&self.held) {
-            take(Piece { line: self.begun, text: Ok(&self.held) });
+            take(Piece { line: self.first_line, text: Ok(&self.held) });
         }
         self.held.clear();
         self.lost = 0;
@@ -131,19 +131,19 @@ impl Splitter {
             Form::Unknown if byte.is_ascii_whitespace() => {}
             Form::Unknown if byte == b'[' => {
                 self.form = Form::Array;
-                self.begun = self.line;
+                self.first_line = self.line;
                 return;
             }
             Form::Unknown => {
                 self.form = Form::FirstLine;
-                self.begun = self.line;
+                self.first_line = self.line;
             }
             Form::SecondLine => {
                 // No printer puts a nested object at the very beginning of a line.
                 if byte == b'{' {
                     self.form = Form::Lines;
                     self.give(take);
-                    self.begun = self.line;
+                    self.first_line = self.line;
                     (self.depth, self.quoted, self.escaped) = (0, false, false);
                 } else {
                     self.form = Form::Values;
@@ -154,7 +154,7 @@ impl Splitter {
                     take(Piece { line: self.line, text: Err(&Fault::Unexpected(',', "a value")) });
                 }
                 self.give(take);
-                self.begun = self.line;
+                self.first_line = self.line;
                 if byte == b']' {
                     self.form = Form::Done;
                 }
@@ -170,7 +170,7 @@ impl Splitter {
             if byte.is_ascii_whitespace() {
                 return;
             }
-            self.begun = self.line;
+            self.first_line = self.line;
         }
         self.track(byte);
         self.hold(&[byte]);
@@ -194,7 +194,7 @@ impl Splitter {
         }
         self.line += 1;
         if self.form == Form::Lines {
-            self.begun = self.line;
+            self.first_line = self.line;
         }
     }
 

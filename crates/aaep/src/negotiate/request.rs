@@ -68,12 +68,22 @@ pub fn answer_text(offer: &Offer, text: &str) -> Answer {
         return unreadable(format!("its `type` is `{}`", quote(&name)));
     }
     let correlation = reading.node().get("correlation_id").and_then(crate::json::Node::str);
-    let said = reading.node().get("aaep_version").and_then(crate::json::Node::str).unwrap_or_default();
+    let said = reading.node().get("aaep_version");
     let refused = |mut refusal: Refusal| {
         refusal.correlation_id = correlation.as_deref().map(str::to_owned);
         Answer::Rejected(refusal)
     };
-    let note = match version(&said) {
+    let noted = match said.map(|said| said.str()) {
+        Some(Some(said)) => version(&said),
+        // What a request of no version means is not known either.
+        other => {
+            let wrong = if other.is_none() { "is missing" } else { "is no text" };
+            let message =
+                format!("`aaep_version` {wrong}; add \"aaep_version\": {:?} to the request", crate::VERSION);
+            Err(Refusal::new(Reason::VersionUnsupported, message))
+        }
+    };
+    let note = match noted {
         Ok(note) => note,
         Err(refusal) => return refused(refusal),
     };

@@ -91,7 +91,7 @@ impl Terms {
     }
 
     /// Whether this subscriber may answer a prompt of this kind. A producer sends prompts to nobody else, unless
-    /// somebody else can answer (G-11).
+    /// another subscriber can answer (G-11).
     pub fn replies(&self, kind: Kind) -> bool {
         match kind {
             Kind::AwaitingConfirmation => self.honored.supports_confirmation_reply == Some(true),

@@ -29,8 +29,8 @@ pub enum Misuse {
         "no open output has the number {0}; use the handle that `open_output` returned, until it is finished"
     )]
     OutputUnknown(u64),
-    #[error("the call was begun as `{begun}` and is ended as `{ended}`; repeat its name")]
-    ToolRenamed { begun: String, ended: String },
+    #[error("the call was started as `{started}` and is ended as `{ended}`; repeat its name")]
+    ToolRenamed { started: String, ended: String },
     #[error("the {0} is given by the session; leave it out")]
     IdGiven(&'static str),
     #[error("`{0}` cannot be undone or has high risk; ask with `confirm` and use `begin_confirmed_call`")]

@@ -54,7 +54,7 @@ pub struct ProducerSession {
     pub(super) next_output: u64,
     pub(super) prompt: Option<OpenPrompt>,
     pub(super) next_prompt: u64,
-    /// Accepted prompts whose calls have not begun, by the number of the prompt.
+    /// Accepted prompts whose calls have not started, by the number of the prompt.
     pub(super) grants: BTreeMap<u64, Grant>,
     /// Tokens of prompts that are settled, the newest last.
     pub(super) settled: VecDeque<ReplyToken>,
@@ -135,9 +135,9 @@ impl ProducerSession {
             return Err(Misuse::ConfirmationRequired(call.body.tool));
         }
         let number = self.next_call;
-        let begun = self.begin(stamp, call, number)?;
+        let started = self.begin(stamp, call, number)?;
         self.next_call += 1;
-        Ok(begun)
+        Ok(started)
     }
 
     /// Begins the call that a prompt was accepted for. Its tool, arguments, risk and description have to be those that
@@ -154,9 +154,9 @@ impl ProducerSession {
         if expected(&grant.call) != expected(&call.body) {
             return Err(Misuse::ArgumentsChanged(prompt.0));
         }
-        let begun = self.begin(stamp, call, grant.number)?;
+        let started = self.begin(stamp, call, grant.number)?;
         self.grants.remove(&prompt.0);
-        Ok(begun)
+        Ok(started)
     }
 
     fn begin(
@@ -191,7 +191,7 @@ impl ProducerSession {
         self.running()?;
         let Some(tool) = self.calls.get(&call.0) else { return Err(Misuse::CallUnknown(call.0)) };
         if *tool != draft.body.tool {
-            return Err(Misuse::ToolRenamed { begun: tool.clone(), ended: draft.body.tool });
+            return Err(Misuse::ToolRenamed { started: tool.clone(), ended: draft.body.tool });
         }
         if draft.body.tool_call_id.is_some() {
             return Err(Misuse::IdGiven("tool_call_id"));
@@ -269,7 +269,7 @@ impl ProducerSession {
         Ok(events)
     }
 
-    /// Asks somebody else to go on.
+    /// Asks another agent or a person to continue.
     pub fn hand_off(&mut self, stamp: Stamp, draft: Draft<HandoffRequested>) -> Result<Vec<Event>, Misuse> {
         self.running()?;
         self.no_prompt()?;

@@ -177,7 +177,7 @@ const NAMES: &[&str] = &[
     "authorization",
 ];
 
-/// What is said of a secret, or stands in its place, in lower case.
+/// What is said of a secret, or is put in its place, in lower case.
 const INNOCENT: &str = "accepted access auth authentication authorization bearer bond bonds bool boolean change changed \
     confirmed correct denied done empty enabled disabled expired failed false forgotten hidden incorrect \
     invalid key masked missing needed new nil no none null ok old omitted optional pass password pending \

@@ -311,7 +311,7 @@ rules! {
         TERMS_BOUNDARY "handshake.boundary" Prose "R-060 §5.3.1.6" warning warning:
             "`coalesce_hint` is one of the boundaries that were agreed." => "Cut output at the agreed boundaries.";
         TERMS_REPLY "handshake.prompt" Prose "R-093 G-11 §5.3.1.4" note note:
-            "A subscriber that cannot answer gets no prompts." => "Apply the default at once, unless somebody else can answer.";
+            "A subscriber that cannot answer gets no prompts." => "Apply the default at once, unless another subscriber can answer.";
         TERMS_UNKNOWN "handshake.unknown" Prose "§5.7 §5.8" warning warning:
             "Renegotiations and closings name a subscription that was accepted." => "Use the `subscription_id` of `subscription.accepted`.";
         TERMS_CLOSED "handshake.closed" Prose "R-122 §5.8.2" error warning:

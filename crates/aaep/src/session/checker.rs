@@ -102,7 +102,7 @@ impl Checker {
         self.open.len()
     }
 
-    /// What is followed of a session; `None` when it has not begun or has ended.
+    /// What is followed of a session; `None` when it has not started or has ended.
     pub fn session(&self, id: &str) -> Option<View<'_>> {
         self.open.get(&sum(self.options.seed, id.as_bytes())).map(|track| View { track })
     }

@@ -454,7 +454,7 @@ pub(super) fn is_asked_for(prompts: &[Prompt], stand: Stand, made: u64, id: Opti
     })
 }
 
-/// The producer leaves `awaiting_input`: its prompts without a recorded reply are settled. That somebody who is not
+/// The producer leaves `awaiting_input`: its prompts without a recorded reply are settled. That a person who is not
 /// recorded accepted is presumed, unless the time was up or what is recorded speaks against it.
 pub(super) fn left(prompts: &mut [Prompt], stand: Stand, to_call: bool) {
     let Stand { speaker: number, moment, refused, .. } = stand;

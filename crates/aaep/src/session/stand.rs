@@ -2,7 +2,7 @@
 
 use crate::limits;
 
-/// Where an event stands in its session.
+/// The position of an event in its session.
 #[derive(Clone, Copy)]
 pub(super) struct Stand {
     /// Which of the speakers says it.

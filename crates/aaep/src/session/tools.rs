@@ -68,7 +68,7 @@ pub(super) fn invoked(
             Some((rule, changed.as_str()))
         }
         Asked::Unseen => {
-            Some((&rule::TOOL_UNSEEN, "may have been confirmed by somebody who was not recorded"))
+            Some((&rule::TOOL_UNSEEN, "may have been confirmed by a person who was not recorded"))
         }
         Asked::Open => Some((&rule::TOOL_BEFORE_ANSWER, "is called while its prompt is open")),
         Asked::Rejected => Some((&rule::TOOL_AFTER_REJECT, "is called after its prompt was rejected")),

@@ -15,7 +15,7 @@ pub(super) struct Held {
     /// The producer of a state or of a report of progress; two of one producer can be merged.
     agent: Option<Box<str>>,
     stored: Stored,
-    /// What stands in it, of what is no output.
+    /// The events that it is made of, when it is not output.
     pub(super) sources: Sources,
     pub(super) text: Option<Box<Text>>,
     /// Not before this, as long as nothing of its session waits after it.

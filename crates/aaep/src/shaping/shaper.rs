@@ -36,7 +36,7 @@ pub struct Counts {
 /// Shapes the events of any number of sessions for one subscription.
 ///
 /// [`Shaper::push`] takes an event, [`Shaper::due`] gives what may go out now, [`Shaper::next_due`] says when to ask
-/// again. Whoever pushes asks for what is due soon after: what may go out is not bounded, what must wait is.
+/// again. The caller asks for what is due soon after: what may go out is not bounded, what must wait is.
 /// Milliseconds are of any clock that does not run backwards.
 #[derive(Debug)]
 pub struct Shaper {

@@ -342,7 +342,7 @@ impl Text {
         rest
     }
 
-    /// Forgets what is behind a place, which somebody else has now.
+    /// Forgets what is behind a place, which has another owner now.
     fn truncate(&mut self, at: usize) {
         self.buffer.truncate(at);
         let keep = self.pieces.partition_point(|piece| piece.end < at);

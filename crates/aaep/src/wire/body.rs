@@ -182,7 +182,7 @@ bodies! {
         may context: String,
         may default_response: String,
     }
-    /// Somebody else is to go on.
+    /// Another agent or a person is to continue.
     HandoffRequested {
         must reason: String,
         must target_kind: HandoffTarget,

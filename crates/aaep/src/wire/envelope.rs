@@ -77,7 +77,7 @@ impl LocalizationHints {
         LocalizationHints { primary_language: Some(tag.into()), ..LocalizationHints::default() }
     }
 
-    /// The offered language for somebody's wishes: see [`crate::language::choose`].
+    /// The offered language for the user's wishes: see [`crate::language::choose`].
     pub fn choose<'h>(&'h self, wishes: &[&str]) -> Option<&'h str> {
         let primary = self.primary_language.as_deref()?;
         let offers: Vec<&str> =

@@ -72,7 +72,7 @@ words! {
     ToolStatus { Success = "success", Error = "error", Timeout = "timeout", }
     /// Low, medium or high: risk, urgency of a handoff.
     Level { Low = "low", Medium = "medium", High = "high", }
-    /// How much somebody wants to hear: low means less.
+    /// How much the user wants to hear: low means less.
     Pace { Low = "low", Medium = "medium", High = "high", }
     /// Whether an action can be undone.
     Reversibility {

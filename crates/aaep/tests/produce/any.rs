@@ -178,9 +178,9 @@ impl Play {
             Step::BeginConfirmed { prompt, call: other } => {
                 let Some((handle, own)) = pick(&self.prompts, prompt) else { return Ok(Vec::new()) };
                 let which = other.unwrap_or(own);
-                let begun = session.begin_confirmed_call(stamp, call(which), handle);
-                assert!(which == own || begun.is_err(), "another call was begun: {begun:?}");
-                let (handle, events) = begun?;
+                let started = session.begin_confirmed_call(stamp, call(which), handle);
+                assert!(which == own || started.is_err(), "another call was started: {started:?}");
+                let (handle, events) = started?;
                 self.calls.push((handle, call(which).tool()));
                 self.grave += usize::from(which < 2);
                 Ok(events)
@@ -311,7 +311,7 @@ fn any_sequence_of_calls_makes_a_right_session() {
             })
             .collect();
         let mut play = Play::new();
-        let mut now_ms = super::BEGUN_MS;
+        let mut now_ms = super::START_MS;
         // Most sessions are started first.
         let first = [(Step::Start(true), 0, 0)];
         let misused = matches!(steps[0].0, Step::Start(false) | Step::Advance);

@@ -164,7 +164,7 @@ fn refused<T: std::fmt::Debug>(
     misuse
 }
 
-/// A payment that was confirmed and has begun.
+/// A payment that was confirmed and has started.
 fn confirmed_call(session: &mut ProducerSession) -> (CallHandle, Vec<Event>) {
     let ask = |token| build::confirmation("Pay.", "Gone.", token, 60);
     let (prompt, _) = session.confirm(at(1), &payment(), ask).unwrap();

@@ -157,7 +157,7 @@ fn is_between(text: &str, at: usize) -> bool {
     at == text.len() || text.grapheme_indices(true).any(|(begins, _)| begins == at)
 }
 
-/// What stands in one piece as it came keeps its id; what is joined or cut gets its own, and says of what it is.
+/// Output that stays in one piece as it came keeps its id; what is joined or cut gets its own, and says of what it is.
 #[test]
 fn joined_pieces_say_what_they_are_made_of() {
     let mut stage = stage(&json!({}));

@@ -1,11 +1,11 @@
 //! A long conversation is made shorter: its older part is replaced by an extract of one line for each message.
 //!
-//! Pure and the same every time; `docs/compaction.md` says the rules for whoever reads a log. Look at
+//! Pure and the same every time; `docs/compaction.md` has the rules for readers of a log. Look at
 //! [`Conversation::compaction`]. No model is asked, so it costs nothing and cannot fail.
 
 use recount_event::family::context::Compacted;
 
-use super::{Conversation, Place, Placed, Said, Turn, Words};
+use super::{Conversation, ModelTurn, Place, Placed, Said, Words};
 use crate::limits;
 
 const HEAD: &str = "What was said before this, shortened:";
@@ -159,7 +159,7 @@ fn line(placed: &Placed) -> String {
             let shown = if pictures > 0 { " [with pictures]" } else { "" };
             format!("user: {}{shown}", shortened(&texts.join(" ")))
         }
-        Said::Turn(Turn { texts, calls }) => {
+        Said::Turn(ModelTurn { texts, calls }) => {
             let names: Vec<&str> = calls.iter().map(|asked| asked.name.as_str()).collect();
             let called =
                 if names.is_empty() { String::new() } else { format!(" [called {}]", names.join(", ")) };
@@ -186,7 +186,7 @@ mod tests {
     use recount_event::RunId;
 
     use super::*;
-    use crate::conversation::{Asked, Told};
+    use crate::conversation::{Asked, StoredResult};
     use crate::model::Message;
 
     fn run(number: u128) -> RunId {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn step(conversation: &mut Conversation, text: &str, result: &str, at: Option<Place>) {
-        let told = Told { words: vec![Words::Text(result.into())], is_error: false };
+        let told = StoredResult { words: vec![Words::Text(result.into())], is_error: false };
         let asked = Asked {
             tool_call_id: None,
             provider_call_id: "c".into(),
@@ -206,7 +206,7 @@ mod tests {
             input: serde_json::json!({}),
             result: Some(told),
         };
-        conversation.push(Said::Turn(Turn { texts: vec![text.into()], calls: vec![asked] }), at);
+        conversation.push(Said::Turn(ModelTurn { texts: vec![text.into()], calls: vec![asked] }), at);
     }
 
     fn compacted(conversation: &mut Conversation, above: u64) -> Compacted {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Asked, Conversation, Said, Shown, Turn, Words};
+use super::{Asked, Conversation, ModelTurn, Said, Shown, Words};
 use crate::model::{Call, CallResult, Message, Part};
 
 impl Conversation {
@@ -13,7 +13,7 @@ impl Conversation {
         let parts =
             |words: &[Words]| words.iter().filter(|word| word.says()).map(|word| word.part(shown)).collect();
         let mut messages = Vec::new();
-        let mut names = Names::default();
+        let mut names = CallNames::default();
         // Whether the model has the word.
         let extract = self.extract.as_ref().filter(|extract| !extract.trim().is_empty());
         let mut is_asked = extract.is_some();
@@ -48,7 +48,12 @@ fn go_on() -> Message {
 }
 
 /// What the model said and called, and what came of its calls.
-fn step(turn: &Turn, parts: &impl Fn(&[Words]) -> Vec<Part>, names: &mut Names, messages: &mut Vec<Message>) {
+fn step(
+    turn: &ModelTurn,
+    parts: &impl Fn(&[Words]) -> Vec<Part>,
+    names: &mut CallNames,
+    messages: &mut Vec<Message>,
+) {
     let text = turn.texts.join("");
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for asked in &turn.calls {
@@ -90,9 +95,9 @@ impl Asked {
 /// What calls are called towards the provider. Its own name for a call is kept; where it gave that name before, or gave
 /// none, the call goes by ours, because providers refuse a conversation in which a name stands twice.
 #[derive(Default)]
-struct Names(BTreeSet<String>);
+struct CallNames(BTreeSet<String>);
 
-impl Names {
+impl CallNames {
     fn name(&mut self, asked: &Asked) -> String {
         let own = asked.tool_call_id.as_ref().map(ToString::to_string);
         let wanted = [Some(asked.provider_call_id.clone()), own];
@@ -121,7 +126,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::Told;
+    use crate::conversation::StoredResult;
 
     #[test]
     fn calls_of_one_name_are_told_apart() {
@@ -130,10 +135,10 @@ mod tests {
             provider_call_id: id.into(),
             name: "look".into(),
             input: serde_json::json!({}),
-            result: Some(Told { words: vec![Words::Text(id.into())], is_error: false }),
+            result: Some(StoredResult { words: vec![Words::Text(id.into())], is_error: false }),
         };
         let mut conversation = Conversation::default();
-        let turn = Turn { texts: vec![], calls: vec![call("a.1"), call("a.1"), call("a-1"), call("")] };
+        let turn = ModelTurn { texts: vec![], calls: vec![call("a.1"), call("a.1"), call("a-1"), call("")] };
         conversation.push(Said::Turn(turn), None);
         let messages = conversation.messages(None);
         let Message::Assistant { calls, .. } = &messages[1] else { panic!("{messages:?}") };
@@ -169,7 +174,7 @@ mod tests {
     fn who_said_nothing_is_not_told_of() {
         let mut conversation = Conversation { extract: Some(String::new()), ..Conversation::default() };
         let texts = |texts: &[&str]| texts.iter().map(|text| Words::Text((*text).into())).collect::<Vec<_>>();
-        let turn = |text: &str| Said::Turn(Turn { texts: vec![text.into()], calls: vec![] });
+        let turn = |text: &str| Said::Turn(ModelTurn { texts: vec![text.into()], calls: vec![] });
         conversation.push(Said::User(texts(&[" ", ""])), None);
         conversation.push(turn("Hello."), None);
         conversation.push(Said::User(texts(&["", "hi"])), None);

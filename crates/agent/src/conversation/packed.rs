@@ -35,7 +35,7 @@ pub(super) mod place {
     }
 }
 
-/// Any JSON as text, because what it is stands in it alone.
+/// Any JSON as text, because only the text itself says what it is.
 pub(super) mod json {
     use super::{Deserialize, Deserializer, Serializer, Value, de, ser};
 
@@ -55,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::conversation::{Asked, Picture, Said, Told, Turn, Words};
+    use crate::conversation::{Asked, ModelTurn, Picture, Said, StoredResult, Words};
 
     #[test]
     fn what_is_packed_is_unpacked_as_it_was() {
@@ -68,8 +68,8 @@ mod tests {
             input,
             result,
         };
-        let told = Told { words: vec![Words::Text("\"quoted\"\n\u{1f600}".into())], is_error: true };
-        let turn = Turn {
+        let told = StoredResult { words: vec![Words::Text("\"quoted\"\n\u{1f600}".into())], is_error: true };
+        let turn = ModelTurn {
             texts: vec!["one".into(), String::new()],
             calls: vec![
                 call(json!({ "deep": [1, -2.5, null, { "a": "b" }], "n": u64::MAX }), Some(told)),

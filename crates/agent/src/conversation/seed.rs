@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{Asked, Conversation, Said, Told, Turn, words};
+use super::{Asked, Conversation, ModelTurn, Said, StoredResult, words};
 
 impl Conversation {
     /// Takes in the next message. Messages of the system's are kept apart: they are told before all others.
@@ -31,14 +31,14 @@ impl Conversation {
             }
             Some("tool") => {
                 let id = message.get("toolCallId").and_then(Value::as_str).unwrap_or_default();
-                self.seed_result(id, Told { words: words::content(content), is_error: false });
+                self.seed_result(id, StoredResult { words: words::content(content), is_error: false });
             }
             _ => {}
         }
     }
 
     /// Answers the newest call of that name that has no answer yet.
-    fn seed_result(&mut self, id: &str, told: Told) {
+    fn seed_result(&mut self, id: &str, told: StoredResult) {
         let unanswered = |asked: &&mut Asked| asked.provider_call_id == id && asked.result.is_none();
         let call = self.said.iter_mut().rev().find_map(|placed| match &mut placed.said {
             Said::Turn(turn) => turn.calls.iter_mut().find(unanswered),
@@ -50,8 +50,8 @@ impl Conversation {
     }
 }
 
-fn assistant(content: &Value) -> Turn {
-    let mut turn = Turn::default();
+fn assistant(content: &Value) -> ModelTurn {
+    let mut turn = ModelTurn::default();
     if let Value::String(text) = content {
         turn.texts.push(text.clone());
     }

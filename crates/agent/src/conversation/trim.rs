@@ -10,7 +10,7 @@ use serde::Serialize as _;
 use serde_json::Value;
 
 use super::compact::bytes;
-use super::{Asked, Conversation, Said, Told, Turn, Words};
+use super::{Asked, Conversation, ModelTurn, Said, StoredResult, Words};
 use crate::limits;
 
 impl Conversation {
@@ -109,7 +109,7 @@ impl Conversation {
     }
 }
 
-impl Turn {
+impl ModelTurn {
     /// The calls with a result, and the bytes of each. What came before a session has no id that the log knows.
     fn results(&self) -> impl DoubleEndedIterator<Item = (ForeignId, u64)> + '_ {
         self.calls.iter().filter_map(|asked| {
@@ -124,7 +124,7 @@ impl Turn {
     }
 }
 
-impl Told {
+impl StoredResult {
     /// Its texts, without pictures.
     fn text(&self) -> String {
         let texts = self.words.iter().filter(|words| !words.is_picture());
@@ -169,7 +169,7 @@ mod tests {
         conversation.push(Said::User(vec![Words::Text("build it all".into())]), Some(place(1)));
         for step in 0..steps {
             let id = ForeignId::parse(&format!("call_{step}")).unwrap();
-            let told = Told { words: vec![Words::Text("r".repeat(result_bytes))], is_error: false };
+            let told = StoredResult { words: vec![Words::Text("r".repeat(result_bytes))], is_error: false };
             let asked = Asked {
                 tool_call_id: Some(id.clone()),
                 provider_call_id: id.to_string(),
@@ -177,7 +177,7 @@ mod tests {
                 input: json!({ "at": step }),
                 result: Some(told),
             };
-            let turn = Turn { texts: vec![format!("step {step}")], calls: vec![asked] };
+            let turn = ModelTurn { texts: vec![format!("step {step}")], calls: vec![asked] };
             conversation.push(Said::Turn(turn), Some(place(10 + step)));
         }
         conversation

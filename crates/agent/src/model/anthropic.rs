@@ -18,26 +18,30 @@ const VERSION: &str = "2023-06-01";
 /// A provider that speaks the Messages API.
 pub struct Anthropic {
     endpoint: Endpoint,
-    options: Options,
+    options: AnthropicOptions,
 }
 
 /// How it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct AnthropicOptions {
     /// Tokens that the model may think with before it answers; not at all when `None`.
     pub thinking_tokens: Option<u32>,
     /// Whether the conversation so far is marked to be kept by the provider for the next request.
     pub cache: bool,
 }
 
-impl Default for Options {
+impl Default for AnthropicOptions {
     fn default() -> Self {
-        Options { thinking_tokens: None, cache: true }
+        AnthropicOptions { thinking_tokens: None, cache: true }
     }
 }
 
 impl Anthropic {
-    pub fn new(endpoint: Endpoint, key: Option<&Secret>, options: Options) -> Result<Self, EndpointError> {
+    pub fn new(
+        endpoint: Endpoint,
+        key: Option<&Secret>,
+        options: AnthropicOptions,
+    ) -> Result<Self, EndpointError> {
         let mut endpoint = endpoint;
         if let Some(key) = key
             && !endpoint.has_header("x-api-key")

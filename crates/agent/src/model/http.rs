@@ -269,8 +269,8 @@ impl Endpoint {
     }
 }
 
-fn client(base: &Url, plain: bool) -> Result<Client, EndpointError> {
-    // Whose cryptography TLS uses is for the process to say, once; that somebody has said it is as good.
+pub(crate) fn client(base: &Url, plain: bool) -> Result<Client, EndpointError> {
+    // Whose cryptography TLS uses is for the process to say, once; a choice made earlier is as good.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut client = Client::builder()
         .user_agent(concat!("recount/", env!("CARGO_PKG_VERSION")))
@@ -305,7 +305,7 @@ fn without_login(address: &str) -> String {
 }
 
 /// What is at the bottom of an error; the levels above repeat the address.
-fn innermost(why: reqwest::Error) -> String {
+pub(crate) fn innermost(why: reqwest::Error) -> String {
     let why = why.without_url();
     let mut deepest = why.to_string();
     let mut source = why.source();

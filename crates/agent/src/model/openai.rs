@@ -19,12 +19,12 @@ pub const BASE_URL: &str = "https://api.openai.com/v1";
 /// A provider that speaks chat completions.
 pub struct OpenAi {
     endpoint: Endpoint,
-    options: Options,
+    options: OpenAiOptions,
 }
 
 /// How it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct OpenAiOptions {
     /// Whether figures of usage are asked for. Nearly all servers pass over what they do not know; one that refuses
     /// it is asked without, and its answers count as nothing used.
     pub ask_usage: bool,
@@ -42,7 +42,7 @@ impl OpenAi {
         }
         let host = endpoint.host();
         let newer_bound = host == "api.openai.com" || host.ends_with(".azure.com");
-        Ok(OpenAi { endpoint, options: Options { ask_usage, newer_bound } })
+        Ok(OpenAi { endpoint, options: OpenAiOptions { ask_usage, newer_bound } })
     }
 }
 

@@ -131,7 +131,7 @@ impl Registry {
             let door = Door { name, settings: provider, environment, folder, clock };
             let model = door.open(&mut secrets)?;
             let can = provider.models.clone();
-            models.by_name.insert(name.clone(), Arc::new(Known { model, can }));
+            models.by_name.insert(name.clone(), Arc::new(ConfiguredModel { model, can }));
         }
         let check = |key: &'static str, name: &ModelName| {
             if models.by_name.contains_key(&name.provider) {
@@ -200,7 +200,7 @@ impl Door<'_> {
         }
         Ok(match settings.kind {
             ProviderKind::Anthropic => {
-                let options = anthropic::Options {
+                let options = anthropic::AnthropicOptions {
                     thinking_tokens: settings.thinking_tokens,
                     cache: settings.cache.unwrap_or(true),
                 };
@@ -278,12 +278,12 @@ fn sounds_secret(header: &str) -> bool {
 }
 
 /// A provider with what the configuration knows of its models.
-struct Known {
+struct ConfiguredModel {
     model: Arc<dyn Model>,
     can: BTreeMap<Pattern, Capabilities>,
 }
 
-impl Model for Known {
+impl Model for ConfiguredModel {
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
         self.model.begin(request)
     }

@@ -24,7 +24,7 @@ pub struct Rewrites(Vec<Rewrite>);
 
 /// What a rule did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rewritten {
+pub struct RewrittenModel {
     pub from: String,
     pub to: String,
     pub reason: String,
@@ -37,13 +37,13 @@ impl Rewrites {
 
     /// What the first rule that fits makes of `provider/model`. What comes out is not rewritten again, so rules
     /// cannot go in circles; a rule that changes nothing says that this model stays.
-    pub fn apply(&self, model: &str) -> Option<Rewritten> {
+    pub fn apply(&self, model: &str) -> Option<RewrittenModel> {
         let (rule, rest) = self.0.iter().find_map(|rule| Some((rule, rule.from.rest(model)?)))?;
         let to = match rule.to.strip_suffix('*') {
             Some(beginning) => format!("{beginning}{rest}"),
             None => rule.to.clone(),
         };
-        (to != model).then(|| Rewritten { from: model.to_owned(), to, reason: rule.reason.clone() })
+        (to != model).then(|| RewrittenModel { from: model.to_owned(), to, reason: rule.reason.clone() })
     }
 }
 

@@ -18,7 +18,9 @@ use futures_util::future::BoxFuture;
 use recount_event::family::turn::StopReason;
 use tokio::time::Instant;
 
-use self::script::{FailureKind, Pace, Place, Script, ScriptError, ScriptedCall, ScriptedFailure, Turn};
+use self::script::{
+    FailureKind, Pace, Script, ScriptError, ScriptPosition, ScriptedCall, ScriptedFailure, Turn,
+};
 use super::{Capability, Failure, Message, Model, Part, Patience, Piece, Reply, Request, Usage, failure};
 use crate::limits;
 
@@ -86,7 +88,7 @@ impl Model for Scripted {
             turn,
             usage,
             patience: self.patience,
-            begun: None,
+            started: None,
             tokens_said: 0.0,
             pieces_said: 0,
             at: PlayStage::Thinking(0),
@@ -98,7 +100,7 @@ impl Model for Scripted {
     }
 }
 
-/// What was asked for is not there.
+/// The model that was asked for is missing.
 struct Absent(Failure);
 
 impl Reply for Absent {
@@ -115,7 +117,7 @@ struct Performance {
     patience: Patience,
     /// Calls in the conversation before this turn: made-up ids go on from there.
     calls_so_far: usize,
-    begun: Option<Instant>,
+    started: Option<Instant>,
     tokens_said: f64,
     pieces_said: u32,
     at: PlayStage,
@@ -139,8 +141,8 @@ impl Reply for Performance {
 impl Performance {
     /// Waits first and moves on after, so that a wait that is dropped is taken up again.
     async fn step(&mut self) -> Result<Piece, Failure> {
-        let begun = *self.begun.get_or_insert_with(recount_world::moment);
-        let due = begun + self.due();
+        let started = *self.started.get_or_insert_with(recount_world::moment);
+        let due = started + self.due();
         if due > recount_world::moment() {
             tokio::time::sleep_until(due).await;
         }
@@ -325,7 +327,7 @@ struct Attempts {
 
 impl Attempts {
     /// Counts one more, and answers how many there were with it.
-    fn count(&mut self, request: &Request, place: Place) -> u32 {
+    fn count(&mut self, request: &Request, place: ScriptPosition) -> u32 {
         let key = fingerprint(request, place);
         if !self.counts.contains_key(&key) {
             if self.oldest_first.len() == limits::SCRIPT_ATTEMPTS_REMEMBERED_MAX
@@ -341,7 +343,7 @@ impl Attempts {
     }
 }
 
-fn fingerprint(request: &Request, place: Place) -> u64 {
+fn fingerprint(request: &Request, place: ScriptPosition) -> u64 {
     let mut hasher = DefaultHasher::new();
     place.hash(&mut hasher);
     request.model.hash(&mut hasher);

@@ -18,7 +18,7 @@ use crate::limits;
 /// What the events of a provider say.
 pub(super) trait Protocol: Send {
     /// Takes an event, and says what it brought. Pieces go to `out`, all but the last.
-    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<Heard, Failure>;
+    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<StreamProgress, Failure>;
 
     /// The end of the answer, when what was heard makes one. Calls that are still held come before it.
     fn finish(&mut self, out: &mut VecDeque<Piece>) -> Option<Piece>;
@@ -26,7 +26,7 @@ pub(super) trait Protocol: Send {
 
 /// What an event brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum StreamProgress {
     Something,
     /// A sign of life, and nothing else.
     Nothing,
@@ -146,9 +146,9 @@ impl<P: Protocol> ModelStream<P> {
                 continue;
             }
             match self.protocol.event(&frame, &mut self.pieces) {
-                Ok(Heard::Nothing) => {}
-                Ok(Heard::Something) => self.words_until = None,
-                Ok(Heard::LastWord) => {
+                Ok(StreamProgress::Nothing) => {}
+                Ok(StreamProgress::Something) => self.words_until = None,
+                Ok(StreamProgress::LastWord) => {
                     self.last_word = true;
                     self.until = Some(recount_world::moment() + limits::MODEL_TAIL_TIMEOUT);
                 }

@@ -75,7 +75,7 @@ impl Place {
         self.0 == Path::new(".")
     }
 
-    /// The folder it stands in and its name there; nothing for the workspace itself.
+    /// The folder it is in and its name there; nothing for the workspace itself.
     pub(crate) fn split(&self) -> Option<(Place, &OsStr)> {
         if self.is_top() {
             return None;

@@ -61,7 +61,7 @@ fn a_file_is_written_when_there_stands_what_is_expected() {
     folder.write("x/y/a", "2", &of("1")).unwrap();
     assert_eq!(std::fs::read(folder.at("x/y/a")).unwrap(), b"2");
     let mode = std::fs::metadata(folder.at("x/y/a")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o7777, 0o751, "its own mode, less what lets it run as somebody else");
+    assert_eq!(mode & 0o7777, 0o751, "its own mode, less what lets it run as another user");
     assert_eq!(std::fs::read_dir(folder.at("x/y")).unwrap().count(), 1, "nothing is left beside it");
 }
 
@@ -124,10 +124,10 @@ fn what_was_written_is_taken_back_while_it_still_stands() {
     root.take_back(&changed, Some(b"old"), &folder.entropy).unwrap();
     assert_eq!(std::fs::read(folder.at("b")).unwrap(), b"old");
     let changed = folder.write("b", "new", &of("old")).unwrap();
-    std::fs::write(folder.at("b"), "somebody else's").unwrap();
+    std::fs::write(folder.at("b"), "another's").unwrap();
     let refused = root.take_back(&changed, Some(b"old"), &folder.entropy).unwrap_err();
     assert_eq!(refused.code, "file_changed");
-    assert_eq!(std::fs::read(folder.at("b")).unwrap(), b"somebody else's");
+    assert_eq!(std::fs::read(folder.at("b")).unwrap(), b"another's");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Making and replacing files: whole or not at all, in the folder that was opened, never through a symbolic link.
 //!
-//! Look at [`Root::write`]. The new bytes are written beside the file and take its name in one step, so whoever
-//! reads sees the old ones or the new ones. What is not carried over: owner, extended attributes, and the bits
-//! that let a program run as somebody else.
+//! Look at [`Root::write`]. The new bytes are written beside the file and take its name in one step, so a
+//! reader sees the old ones or the new ones. What is not carried over: owner, extended attributes, and the bits
+//! that let a program run as another user.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -255,7 +255,7 @@ fn rename_new(parent: BorrowedFd<'_>, beside: &str, name: &OsStr) -> Result<(), 
 fn changed(place: &Place) -> PathError {
     PathError::new(
         "file_changed",
-        format!("{place} was changed by somebody else meanwhile and was not written; read it again"),
+        format!("{place} was changed by another process meanwhile and was not written; read it again"),
     )
 }
 

@@ -1,7 +1,7 @@
 //! Split a shell command line into the commands it runs, and report where that cannot be done in full.
 //!
-//! Look at [`Line::read`]. It accepts a subset of the shell language that `bash` and `dash` read alike. Everything
-//! outside of the subset, and every bound, sets [`Line::unjudged`]: a caller must then assume the worst. Pure. It must
+//! Look at [`CommandLine::read`]. It accepts a subset of the shell language that `bash` and `dash` read alike. Everything
+//! outside of the subset, and every bound, sets [`CommandLine::unjudged`]: a caller must then assume the worst. Pure. It must
 //! not know rules or risks. Programs can run other programs on their own; the sandbox holds those back, not this.
 
 #[cfg(test)]
@@ -22,7 +22,7 @@ use crate::policy::command::reader::Reader;
 
 /// What a command line runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct CommandLine {
     pub(crate) commands: Vec<Command>,
     /// Files that output goes to, except `/dev/null`.
     pub(crate) redirects: Vec<String>,
@@ -128,9 +128,9 @@ impl Word {
     }
 }
 
-impl Line {
+impl CommandLine {
     pub(crate) fn read(text: &str) -> Self {
-        let mut line = Line::default();
+        let mut line = CommandLine::default();
         if text.len() > limits::COMMAND_BYTES_MAX {
             line.cannot_judge("it is longer than a command line may be");
             return line;

@@ -25,7 +25,7 @@ struct File {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenRule {
     id: String,
     tool: Option<String>,
     path: Option<String>,
@@ -65,7 +65,7 @@ impl Policy {
                 None => format!("rule number {}", index + 1),
             };
             let rule = table
-                .try_into::<Written>()
+                .try_into::<WrittenRule>()
                 .map_err(|error| error.to_string().trim_end().replace('\n', " "))
                 .and_then(Rule::from_written)
                 .map_err(|wrong| PolicyError(format!("{called}: {wrong}")))?;
@@ -80,8 +80,16 @@ impl Policy {
     }
 
     /// Whether every rule is about a tool that is there; one that is not would silently do nothing.
-    pub fn check_tools<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Result<(), PolicyError> {
+    /// `servers`: how names of tools begin whose ends are not known.
+    pub fn check_tools<'a>(
+        &self,
+        names: impl Iterator<Item = &'a str> + Clone,
+        servers: &[String],
+    ) -> Result<(), PolicyError> {
         for rule in &self.rules {
+            if servers.iter().any(|beginning| rule.tool.may_fit(beginning)) {
+                continue;
+            }
             if !names.clone().any(|name| rule.tool.fits(name)) {
                 let (ToolPattern::Name(said) | ToolPattern::Prefix(said)) = &rule.tool;
                 let near = nearest(said, names.clone());
@@ -97,8 +105,8 @@ impl Policy {
 }
 
 impl Rule {
-    fn from_written(written: Written) -> Result<Self, String> {
-        let Written { id, tool, path, host, command_prefix, reason, .. } = written;
+    fn from_written(written: WrittenRule) -> Result<Self, String> {
+        let WrittenRule { id, tool, path, host, command_prefix, reason, .. } = written;
         let plain = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.');
         if id.is_empty() || id.chars().count() > limits::RULE_ID_CHARS_MAX || !id.chars().all(plain) {
             let most = limits::RULE_ID_CHARS_MAX;

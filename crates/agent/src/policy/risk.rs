@@ -1,13 +1,13 @@
 //! What harm a command can do, judged by its words.
 //!
-//! Look at [`command_risk`]. It is advice for the people who are asked and for policies, and **no border**: whoever
-//! wants to hide what a command does can do so, and what holds commands back is the sandbox. Pure. What is not known
+//! Look at [`command_risk`]. It is advice for the people who are asked and for policies, and **no border**: a caller
+//! that wants to hide what a command does can do so, and what holds commands back is the sandbox. Pure. What is not known
 //! is neither harmless nor grave.
 
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 
-use crate::policy::command::{Command, Line, Word, base, is_installed, twists};
+use crate::policy::command::{Command, CommandLine, Word, base, is_installed, twists};
 
 /// How grave, whether it can be undone, and what follows from it, in a sentence.
 pub type Risk = (RiskLevel, Reversibility, &'static str);
@@ -42,7 +42,7 @@ const DESTROYS: Risk =
 const RUNS_FOREIGN: Risk =
     (RiskLevel::High, Reversibility::Irreversible, "It runs a program that comes from the network.");
 const RAISES: Risk =
-    (RiskLevel::High, Reversibility::Irreversible, "It runs with the rights of somebody else.");
+    (RiskLevel::High, Reversibility::Irreversible, "It runs with the rights of another user.");
 const DROPS: Risk = (RiskLevel::High, Reversibility::Irreversible, "It deletes data from a database.");
 const STOPS: Risk =
     (RiskLevel::High, Reversibility::PartiallyReversible, "It stops the machine or its services.");
@@ -52,7 +52,7 @@ const REMOTE: Risk = (RiskLevel::High, Reversibility::Irreversible, "It does som
 
 /// Judges a command line of the shell.
 pub fn command_risk(text: &str) -> Risk {
-    let line = Line::read(text);
+    let line = CommandLine::read(text);
     let mut worst: Option<Risk> = None;
     let mut take = |risk: Risk| {
         // Of two that are equally grave the first is told, unless it says nothing.

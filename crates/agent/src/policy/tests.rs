@@ -70,10 +70,10 @@ fn the_default_is_cautious() {
             setting(Clone, true, true),
             setting(InPlace, true, false),
         ];
-        let got = settings.map(|setting| word(&policy.judge(tool, &assessment, &setting)));
+        let got = settings.map(|setting| word(&policy.judge(tool, &assessment, &setting, None)));
         assert_eq!(got, wanted, "{tool} {assessment:?}");
     }
-    let asked = policy.judge("git_exec", &running("git push"), &clone());
+    let asked = policy.judge("git_exec", &running("git push"), &clone(), None);
     assert_eq!(
         asked,
         Verdict::Ask {
@@ -86,7 +86,7 @@ fn the_default_is_cautious() {
     );
     let fetching = Targets { hosts: vec!["example.org".into()], ..Targets::default() };
     let fetching = call(RiskLevel::Low, Reversibility::Reversible, fetching, false);
-    assert_eq!(word(&policy.judge("web_fetch", &fetching, &clone())), "ask");
+    assert_eq!(word(&policy.judge("web_fetch", &fetching, &clone(), None)), "ask");
 }
 
 const RULES: &str = r#"
@@ -168,14 +168,19 @@ fn the_first_rule_that_fits_decides() {
         ("shell_exec", running("git pus*"), "block"),
         ("shell_exec", running("echo push | xargs git"), "block"),
     ] {
-        assert_eq!(word(&policy.judge(tool, &assessment, &asks)), wanted, "{tool} {:?}", assessment.targets);
+        assert_eq!(
+            word(&policy.judge(tool, &assessment, &asks, None)),
+            wanted,
+            "{tool} {:?}",
+            assessment.targets
+        );
     }
     assert_eq!(
-        policy.judge("read_file", &reading("key.pem"), &asks),
+        policy.judge("read_file", &reading("key.pem"), &asks, None),
         Verdict::Block { policy_id: "no-keys".into(), reason: "keys are not for agents".into() }
     );
     assert_eq!(
-        policy.judge("edit_file", &editing(&["src/a"]), &asks),
+        policy.judge("edit_file", &editing(&["src/a"]), &asks, None),
         Verdict::Ask {
             risk: RiskLevel::Medium,
             reversibility: Reversibility::Reversible,
@@ -185,7 +190,8 @@ fn the_first_rule_that_fits_decides() {
         }
     );
     // A rule makes a call grave, and then nobody's silence approves it.
-    let Verdict::Ask { risk, default_decision, .. } = policy.judge("shell_exec", &running("./deploy"), &asks)
+    let Verdict::Ask { risk, default_decision, .. } =
+        policy.judge("shell_exec", &running("./deploy"), &asks, None)
     else {
         panic!("asks")
     };
@@ -217,7 +223,7 @@ fn what_cannot_be_judged_in_full_is_asked_about() {
         let careless = call(RiskLevel::Low, Reversibility::Reversible, running(command).targets, true);
         for assessment in [running(command), careless] {
             for policy in [&Policy::default(), &allows, &waits, &blocks] {
-                let verdict = policy.judge("shell_exec", &assessment, &clone());
+                let verdict = policy.judge("shell_exec", &assessment, &clone(), None);
                 let Verdict::Ask { default_decision, risk, policy_reason, .. } = verdict else {
                     panic!("{command:.80} comes to {verdict:?}")
                 };
@@ -228,7 +234,11 @@ fn what_cannot_be_judged_in_full_is_asked_about() {
         }
     }
     for command in ["rm x; $X", "$X; rm x", "eval rm x; eval \"$X\""] {
-        assert_eq!(word(&blocks.judge("shell_exec", &running(command), &clone())), "block", "{command}");
+        assert_eq!(
+            word(&blocks.judge("shell_exec", &running(command), &clone(), None)),
+            "block",
+            "{command}"
+        );
     }
 }
 
@@ -292,9 +302,12 @@ fn what_is_wrong_names_the_rule_and_the_key() {
         assert!(parts.iter().all(|part| told.contains(part)), "{told}");
     }
     let policy = Policy::parse(&rule("tool = \"edit_fil\"\naction = \"ask\"")).unwrap();
-    let told = policy.check_tools(["edit_file", "grep"].into_iter()).unwrap_err().to_string();
+    let told = policy.check_tools(["edit_file", "grep"].into_iter(), &[]).unwrap_err().to_string();
     assert_eq!(told, "rule `a`: `tool` is `edit_fil`, and no tool is called so; did you mean `edit_file`?");
-    assert_eq!(Policy::parse(RULES).unwrap().check_tools(["edit_file", "shell_exec"].into_iter()), Ok(()));
+    assert_eq!(
+        Policy::parse(RULES).unwrap().check_tools(["edit_file", "shell_exec"].into_iter(), &[]),
+        Ok(())
+    );
 }
 
 /// What is at a bound is taken, and what is one beyond it is refused.
@@ -326,9 +339,9 @@ fn every_bound_of_a_policy_closes() {
     let long = running(&format!("ls {}", "a".repeat(limits::COMMAND_BYTES_MAX)));
     for (action, wanted) in [("allow", "ask"), ("ask", "ask"), ("block", "block")] {
         let policy = Policy::parse(&format!("[[rules]]\nid = \"a\"\naction = \"{action}\"")).unwrap();
-        assert_eq!(word(&policy.judge("shell_exec", &long, &clone())), wanted);
+        assert_eq!(word(&policy.judge("shell_exec", &long, &clone(), None)), wanted);
     }
-    assert_eq!(word(&Policy::default().judge("shell_exec", &long, &clone())), "ask");
+    assert_eq!(word(&Policy::default().judge("shell_exec", &long, &clone(), None)), "ask");
 }
 
 proptest! {
@@ -355,7 +368,7 @@ proptest! {
             (RiskLevel::Low, Reversibility::Irreversible)
         };
         let mode = if in_place { WorkspaceMode::InPlace } else { WorkspaceMode::Clone };
-        let verdict = policy.judge(name, &call(risk, reversibility, Targets::default(), true), &setting(mode, sandboxed, false));
+        let verdict = policy.judge(name, &call(risk, reversibility, Targets::default(), true), &setting(mode, sandboxed, false), None);
         match verdict {
             Verdict::Allow => prop_assert!(false, "allowed"),
             Verdict::Ask { default_decision, risk: told, reversibility: undone, .. } => {

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-use super::plan::Plan;
+use super::plan::SandboxPlan;
 use super::stage::MountCopies;
 use super::view::{HELPER, What, view};
 
@@ -22,7 +22,7 @@ pub(crate) struct Inherited<'a> {
 }
 
 /// Everything up to the inner stage's own arguments.
-pub(crate) fn arguments(plan: &Plan, inherited: &Inherited<'_>) -> Vec<OsString> {
+pub(crate) fn arguments(plan: &SandboxPlan, inherited: &Inherited<'_>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut say = |parts: &[&dyn AsRef<std::ffi::OsStr>]| {
         words.extend(parts.iter().map(|part| part.as_ref().to_owned()));

@@ -313,7 +313,7 @@ const WITH_NAMESPACES_HERE: &[libc::c_long] = &[libc::SYS_inotify_init];
 #[cfg(not(target_arch = "x86_64"))]
 const WITH_NAMESPACES_HERE: &[libc::c_long] = &[];
 
-/// Lead from one end of a pair of sockets to somebody else, or wait for somebody. They are of no use where no other
+/// Lead from one end of a pair of sockets to another process, or wait for one. They are of no use where no other
 /// sockets are to be had.
 const FOR_SOCKETS: &[libc::c_long] =
     &[libc::SYS_accept, libc::SYS_accept4, libc::SYS_bind, libc::SYS_connect, libc::SYS_listen];

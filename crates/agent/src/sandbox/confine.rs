@@ -12,7 +12,7 @@ use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use ::landlock::RulesetCreated;
 
-use super::plan::{Layer, Plan};
+use super::plan::{Layer, SandboxPlan};
 use super::user::{CommandUser, become_user};
 use crate::limits;
 
@@ -21,14 +21,14 @@ use crate::limits;
 pub(crate) struct Bounds {
     data_bytes: Option<u64>,
     file_bytes: Option<u64>,
-    /// Of all processes of whoever runs the server; root has none.
+    /// Of all processes of the user that runs the server; root has none.
     processes: Option<u64>,
     /// Whether the command may remove and not write.
     is_full: bool,
 }
 
 impl Bounds {
-    pub(crate) fn of(plan: &Plan, is_full: bool) -> Bounds {
+    pub(crate) fn of(plan: &SandboxPlan, is_full: bool) -> Bounds {
         match plan.layer {
             Layer::Off => Bounds { data_bytes: None, file_bytes: None, processes: None, is_full: false },
             // The sum over all processes is watched; this stops one that takes faster than the watch looks.
@@ -39,7 +39,7 @@ impl Bounds {
                 is_full: is_full && plan.layer != Layer::Bwrap,
                 // Others of the same person count, too: so much that they do not get in its way.
                 processes: match CommandUser::of_this_warden() {
-                    // Nobody else is that user. Some more, so that whoever is at the bound is seen to be beyond.
+                    // Nobody else is that user. Some more, so that a command at the bound is seen to be beyond.
                     Some(_) if plan.layer == Layer::Bwrap => {
                         Some(limits::COMMAND_PROCESSES_ALONE_SLACK.saturating_add(plan.processes.into()))
                     }
@@ -53,7 +53,7 @@ impl Bounds {
     }
 }
 
-/// How many threads there are of whoever this process belongs to. Nobody bounds those of root.
+/// How many threads the user of this process has. Nobody bounds those of root.
 fn threads_of_ours() -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::geteuid().as_raw();
@@ -188,7 +188,7 @@ fn limit_open_files() -> io::Result<()> {
     Ok(rustix::process::setrlimit(Resource::Nofile, bound)?)
 }
 
-/// A descriptor that whoever started us left open goes no further.
+/// A descriptor that our parent process left open goes no further.
 fn close_on_exec() -> io::Result<()> {
     // SAFETY: it changes a flag of descriptors and touches no memory.
     #[expect(unsafe_code, reason = "there is no wrapper for it")]

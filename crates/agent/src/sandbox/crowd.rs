@@ -92,7 +92,7 @@ impl KeptBounds {
 
 impl Crowd {
     /// Puts this process, and all that it starts from now on, into groups with these bounds; into as many as are ours to
-    /// make. One that cannot be made is done without; whoever needs what it bounds asks [`Crowd::kept`].
+    /// make. One that cannot be made is done without; a caller that needs what it bounds asks [`Crowd::kept`].
     pub(crate) fn join(most: Most) -> Crowd {
         Crowd::join_at(&Hierarchies::of_this_machine(), most)
     }
@@ -279,7 +279,7 @@ fn sweep(home: &Path) {
         let pid = rest.and_then(|rest| rest.strip_prefix(TRY).unwrap_or(rest).split('-').next());
         let warden = pid.and_then(|pid| pid.parse::<u32>().ok());
         if warden.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            // Where somebody is in it still, it stays.
+            // Where a process is still in it, it stays.
             let _left = fs::remove_dir(group.path());
         }
     }

@@ -206,7 +206,7 @@ mod tests {
         drop(delegated);
         assert_eq!(members(&group).unwrap(), [child.id()]);
         assert!(!group.join(SERVER).exists());
-        // A controller that is not there cannot be handed on: everything is as before, too.
+        // A controller that does not exist cannot be handed on: everything is as before, too.
         assert!(Delegated::make(&group, vec!["nothing"]).is_none());
         let after = (members(&group).unwrap(), group.join(SERVER).exists());
         child.kill().unwrap();

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::plan::Known;
+use super::plan::WorkspaceUsage;
 use crate::limits;
 
 /// By their paths.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct KnownWorkspaces(Arc<Mutex<BTreeMap<PathBuf, (Known, Instant)>>>);
+pub(crate) struct KnownWorkspaces(Arc<Mutex<BTreeMap<PathBuf, (WorkspaceUsage, Instant)>>>);
 
 /// One of them, in which a command runs.
 #[derive(Debug)]
@@ -24,11 +24,11 @@ pub(crate) struct Workspace {
 }
 
 impl KnownWorkspaces {
-    pub(crate) fn of(&self, path: &Path) -> Option<Known> {
+    pub(crate) fn of(&self, path: &Path) -> Option<WorkspaceUsage> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, at) = all.get(path)?;
         let age = recount_world::moment().duration_since(*at);
-        Some(Known { is_fresh: known.is_fresh && age < limits::WORKSPACE_KNOWN_FOR, ..*known })
+        Some(WorkspaceUsage { is_fresh: known.is_fresh && age < limits::WORKSPACE_KNOWN_FOR, ..*known })
     }
 
     pub(crate) fn workspace(&self, path: &Path) -> Workspace {
@@ -38,7 +38,7 @@ impl KnownWorkspaces {
 
 impl Workspace {
     /// What was found when a command was over.
-    pub(crate) fn note(&self, found: Option<Known>) {
+    pub(crate) fn note(&self, found: Option<WorkspaceUsage>) {
         let Some(found) = found else { return };
         let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= limits::WORKSPACES_KNOWN_MAX && !all.contains_key(&self.path) {
@@ -48,9 +48,9 @@ impl Workspace {
         let noted = match all.get(&self.path).map(|(known, _)| *known) {
             // What was measured says more than what may have been added since, which the disk tells, too.
             Some(known) if known.first.is_some() && found.first.is_none() => {
-                Known { is_fresh: false, ..known }
+                WorkspaceUsage { is_fresh: false, ..known }
             }
-            known => Known { first: known.and_then(|known| known.first).or(found.first), ..found },
+            known => WorkspaceUsage { first: known.and_then(|known| known.first).or(found.first), ..found },
         };
         all.insert(self.path.clone(), (noted, recount_world::moment()));
     }

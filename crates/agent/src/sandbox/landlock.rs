@@ -13,7 +13,7 @@ use ::landlock::{
 };
 
 use super::places::WRITTEN;
-use super::plan::Plan;
+use super::plan::SandboxPlan;
 use crate::limits;
 
 /// The first that keeps signals and abstract sockets inside; an older one would keep less than is promised.
@@ -23,7 +23,7 @@ const NEEDED: ABI = ABI::V6;
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// The rules of a plan, not yet in force. `private` is the folder for `/tmp` and the home.
-pub(crate) fn rules(plan: &Plan, private: &Path) -> io::Result<RulesetCreated> {
+pub(crate) fn rules(plan: &SandboxPlan, private: &Path) -> io::Result<RulesetCreated> {
     let all = AccessFs::from_all(NEEDED);
     let read = AccessFs::from_read(NEEDED);
     let mut rules = Ruleset::default()
@@ -71,14 +71,14 @@ pub(crate) enum Right {
 }
 
 /// All that a command may do with files. `private` is its folder for `/tmp` and the home.
-pub(crate) fn view(plan: &Plan, private: &Path) -> Vec<(PathBuf, Right)> {
+pub(crate) fn view(plan: &SandboxPlan, private: &Path) -> Vec<(PathBuf, Right)> {
     let mut view: Vec<(PathBuf, Right)> = Vec::new();
     view.extend(plan.readable.iter().map(|path| (path.clone(), Right::Read)));
     view.extend([plan.workspace.as_path(), private].map(|path| (path.to_owned(), Right::Write)));
     view.extend(DEVICES.iter().map(|path| (PathBuf::from(path), Right::Use)));
-    // Names only: what leads to other devices is not there.
+    // Names only: what leads to other devices does not exist here.
     view.push(("/dev".into(), Right::List));
-    // Other processes' memory, files and environment are kept by Landlock itself, whoever owns them: they may be
+    // Other processes' memory, files and environment are kept by Landlock itself, whatever user owns them: they may be
     // asked for within one sandbox only. Their names, states and command lines are not.
     view.push(("/proc".into(), Right::ReadData));
     view

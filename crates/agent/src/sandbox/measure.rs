@@ -1,9 +1,9 @@
-//! Measures what a folder holds on the disk, a few entries at a time, so that whoever measures can do other things in
+//! Measures what a folder holds on the disk, a few entries at a time, so that the caller can do other things in
 //! between.
 //!
 //! Blocks count and not lengths, a file with several names once, and symlinks are not followed. The folder may change
-//! while it is measured, and whoever changes it may mean harm: what is found is an estimate. Look at [`Walk`]. It must
-//! never know what a folder is for, or how much it may hold.
+//! while it is measured, and by a process that means harm: what is found is an estimate. Look at
+//! [`FolderMeasure`]. It must never know what a folder is for, or how much it may hold.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::limits;
 
 /// A measurement on its way.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct FolderMeasure {
     /// Folders that are not opened yet.
     waiting: Vec<PathBuf>,
     /// The folder that is read, below those that lead to it.
@@ -31,11 +31,17 @@ pub(crate) struct Walk {
     is_whole: bool,
 }
 
-impl Walk {
+impl FolderMeasure {
     /// Of these folders together, none of which lies in another.
-    pub(crate) fn of(folders: impl IntoIterator<Item = PathBuf>) -> Walk {
+    pub(crate) fn of(folders: impl IntoIterator<Item = PathBuf>) -> FolderMeasure {
         let waiting = folders.into_iter().collect();
-        Walk { waiting, open: Vec::new(), held: Held::default(), counted: HashSet::new(), is_whole: true }
+        FolderMeasure {
+            waiting,
+            open: Vec::new(),
+            held: Held::default(),
+            counted: HashSet::new(),
+            is_whole: true,
+        }
     }
 
     /// Goes through so many entries more. Answers whether that was the last of them.
@@ -134,7 +140,7 @@ mod tests {
     use super::*;
 
     fn measured(folder: &std::path::Path) -> (Held, bool) {
-        let mut walk = Walk::of([folder.to_owned()]);
+        let mut walk = FolderMeasure::of([folder.to_owned()]);
         let mut steps = 0;
         while !walk.step(3) {
             steps += 1;

@@ -20,7 +20,7 @@ use crate::limits;
 
 /// The calls that are handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum FileSyscall {
     Mode,
     Owner,
     Times(Clock),
@@ -39,7 +39,7 @@ enum Clock {
 
 /// Where a call says which file it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Names {
+enum FileArgument {
     /// A descriptor.
     Open,
     /// A path.
@@ -49,33 +49,33 @@ enum Names {
 }
 
 /// Number, what it does, where it names the file, and the place of its first argument about what to do.
-const TABLE: &[(libc::c_long, Call, Names, usize)] = &[
-    (libc::SYS_fchmod, Call::Mode, Names::Open, 1),
-    (libc::SYS_fchmodat, Call::Mode, Names::At { flags: None }, 2),
-    (FCHMODAT2, Call::Mode, Names::At { flags: Some(3) }, 2),
-    (libc::SYS_fchown, Call::Owner, Names::Open, 1),
-    (libc::SYS_fchownat, Call::Owner, Names::At { flags: Some(4) }, 2),
-    (libc::SYS_utimensat, Call::Times(Clock::Nanoseconds), Names::At { flags: Some(3) }, 2),
-    (libc::SYS_setxattr, Call::Attributes, Names::Path { follow: true }, 1),
-    (libc::SYS_lsetxattr, Call::Attributes, Names::Path { follow: false }, 1),
-    (libc::SYS_fsetxattr, Call::Attributes, Names::Open, 1),
-    (libc::SYS_removexattr, Call::Attributes, Names::Path { follow: true }, 1),
-    (libc::SYS_lremovexattr, Call::Attributes, Names::Path { follow: false }, 1),
-    (libc::SYS_fremovexattr, Call::Attributes, Names::Open, 1),
-    (SETXATTRAT, Call::Attributes, Names::At { flags: Some(2) }, 3),
-    (REMOVEXATTRAT, Call::Attributes, Names::At { flags: Some(2) }, 3),
+const TABLE: &[(libc::c_long, FileSyscall, FileArgument, usize)] = &[
+    (libc::SYS_fchmod, FileSyscall::Mode, FileArgument::Open, 1),
+    (libc::SYS_fchmodat, FileSyscall::Mode, FileArgument::At { flags: None }, 2),
+    (FCHMODAT2, FileSyscall::Mode, FileArgument::At { flags: Some(3) }, 2),
+    (libc::SYS_fchown, FileSyscall::Owner, FileArgument::Open, 1),
+    (libc::SYS_fchownat, FileSyscall::Owner, FileArgument::At { flags: Some(4) }, 2),
+    (libc::SYS_utimensat, FileSyscall::Times(Clock::Nanoseconds), FileArgument::At { flags: Some(3) }, 2),
+    (libc::SYS_setxattr, FileSyscall::Attributes, FileArgument::Path { follow: true }, 1),
+    (libc::SYS_lsetxattr, FileSyscall::Attributes, FileArgument::Path { follow: false }, 1),
+    (libc::SYS_fsetxattr, FileSyscall::Attributes, FileArgument::Open, 1),
+    (libc::SYS_removexattr, FileSyscall::Attributes, FileArgument::Path { follow: true }, 1),
+    (libc::SYS_lremovexattr, FileSyscall::Attributes, FileArgument::Path { follow: false }, 1),
+    (libc::SYS_fremovexattr, FileSyscall::Attributes, FileArgument::Open, 1),
+    (SETXATTRAT, FileSyscall::Attributes, FileArgument::At { flags: Some(2) }, 3),
+    (REMOVEXATTRAT, FileSyscall::Attributes, FileArgument::At { flags: Some(2) }, 3),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_chmod, Call::Mode, Names::Path { follow: true }, 1),
+    (libc::SYS_chmod, FileSyscall::Mode, FileArgument::Path { follow: true }, 1),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_chown, Call::Owner, Names::Path { follow: true }, 1),
+    (libc::SYS_chown, FileSyscall::Owner, FileArgument::Path { follow: true }, 1),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_lchown, Call::Owner, Names::Path { follow: false }, 1),
+    (libc::SYS_lchown, FileSyscall::Owner, FileArgument::Path { follow: false }, 1),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_utime, Call::Times(Clock::Seconds), Names::Path { follow: true }, 1),
+    (libc::SYS_utime, FileSyscall::Times(Clock::Seconds), FileArgument::Path { follow: true }, 1),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_utimes, Call::Times(Clock::Microseconds), Names::Path { follow: true }, 1),
+    (libc::SYS_utimes, FileSyscall::Times(Clock::Microseconds), FileArgument::Path { follow: true }, 1),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_futimesat, Call::Times(Clock::Microseconds), Names::At { flags: None }, 2),
+    (libc::SYS_futimesat, FileSyscall::Times(Clock::Microseconds), FileArgument::At { flags: None }, 2),
 ];
 
 /// The same on every architecture, and newer than the table of names.
@@ -83,7 +83,7 @@ const FCHMODAT2: libc::c_long = 452;
 const SETXATTRAT: libc::c_long = 463;
 const REMOVEXATTRAT: libc::c_long = 466;
 
-/// Hands the calls of this process, and of all that come from it, over to whoever is at the other end. The
+/// Hands the calls of this process, and of all that come from it, over to the process at the other end. The
 /// filters of [`super::seccomp`] stand beside this one and see to other tables of calls.
 pub(crate) fn hand_over(to: &UnixStream) -> io::Result<()> {
     let program = filter();
@@ -136,19 +136,29 @@ fn send(to: &UnixStream, fd: &OwnedFd) -> io::Result<()> {
 
 /// The listener that [`hand_over`] sent.
 pub(crate) fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
+    let missing = || io::Error::other("the command did not hand over its calls");
+    receive_byte(from)?.and_then(|(_, fd)| fd).ok_or_else(missing)
+}
+
+/// The next byte, and the descriptor that was sent with it; `None` when the other side is gone.
+pub(crate) fn receive_byte(from: &UnixStream) -> io::Result<Option<(u8, Option<OwnedFd>)>> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut room = [io::IoSliceMut::new(&mut byte)];
-    rustix::net::recvmsg(from, &mut room, &mut control, rustix::net::RecvFlags::CMSG_CLOEXEC)?;
+    let flags = rustix::net::RecvFlags::CMSG_CLOEXEC;
+    let received = rustix::io::retry_on_intr(|| rustix::net::recvmsg(from, &mut room, &mut control, flags))?;
+    if received.bytes == 0 {
+        return Ok(None);
+    }
     for message in control.drain() {
         if let rustix::net::RecvAncillaryMessage::ScmRights(mut fds) = message
             && let Some(fd) = fds.next()
         {
-            return Ok(fd);
+            return Ok(Some((byte[0], Some(fd))));
         }
     }
-    Err(io::Error::other("the command did not hand over its calls"))
+    Ok(Some((byte[0], None)))
 }
 
 /// Does what one waiting call asks for, or refuses it. `false` when nobody will call any more.
@@ -186,7 +196,7 @@ fn carry_out(listener: &OwnedFd, asked: &libc::seccomp_notif, writable: &[PathBu
     let arguments = &asked.data.args;
     let file = named(asked, *names)?;
     let times = match call {
-        Call::Times(clock) => Some(times(asked, *clock, arguments[*first])?),
+        FileSyscall::Times(clock) => Some(times(asked, *clock, arguments[*first])?),
         _ => None,
     };
     // Until here it could have been another process that was looked at, with the number of one that is gone.
@@ -209,12 +219,12 @@ fn carry_out(listener: &OwnedFd, asked: &libc::seccomp_notif, writable: &[PathBu
         return Err(Errno::PERM);
     }
     match call {
-        Call::Mode if about.file_type().is_symlink() => Err(Errno::OPNOTSUPP),
-        Call::Mode => {
+        FileSyscall::Mode if about.file_type().is_symlink() => Err(Errno::OPNOTSUPP),
+        FileSyscall::Mode => {
             let mode = u32::try_from(arguments[*first] & 0o7777).unwrap_or(0);
             std::fs::set_permissions(&own, std::fs::Permissions::from_mode(mode)).map_err(errno)
         }
-        Call::Owner => {
+        FileSyscall::Owner => {
             // Only what it is already: the low half, as the kernel reads it; all ones leave it.
             let same = |wanted: u64, is: u32| {
                 let wanted = u32::try_from(wanted & u64::from(u32::MAX)).unwrap_or(u32::MAX);
@@ -223,21 +233,21 @@ fn carry_out(listener: &OwnedFd, asked: &libc::seccomp_notif, writable: &[PathBu
             let stays = same(arguments[*first], about.uid()) && same(arguments[*first + 1], about.gid());
             if stays { Ok(()) } else { Err(Errno::PERM) }
         }
-        Call::Times(_) => {
+        FileSyscall::Times(_) => {
             let times = times.expect("a call about times has read them");
             rustix::fs::utimensat(&file, "", &times, AtFlags::EMPTY_PATH)
         }
-        Call::Attributes => Err(Errno::OPNOTSUPP),
+        FileSyscall::Attributes => Err(Errno::OPNOTSUPP),
     }
 }
 
 /// The file that a call names, opened so that it stays the same and nothing else can be done with it.
-fn named(asked: &libc::seccomp_notif, names: Names) -> Result<File, Errno> {
+fn named(asked: &libc::seccomp_notif, names: FileArgument) -> Result<File, Errno> {
     let arguments = &asked.data.args;
     let (folder, pointer, follow, empty) = match names {
-        Names::Open => return of_caller(asked, arguments[0]),
-        Names::Path { follow } => (CALLERS_FOLDER, arguments[0], follow, false),
-        Names::At { flags } => {
+        FileArgument::Open => return of_caller(asked, arguments[0]),
+        FileArgument::Path { follow } => (CALLERS_FOLDER, arguments[0], follow, false),
+        FileArgument::At { flags } => {
             let flags = flags.map_or(0, |place| arguments[place]);
             let has = |flag: libc::c_int| flags & u64::from(flag.unsigned_abs()) != 0;
             let (follow, empty) = (!has(libc::AT_SYMLINK_NOFOLLOW), has(libc::AT_EMPTY_PATH));

@@ -14,7 +14,7 @@ pub(crate) const BWRAP_HOME: &str = "/tmp/home";
 /// Folders of its own in memory, which a command under bubblewrap may write.
 pub(crate) const WRITTEN: [&str; 2] = ["/tmp", "/dev/shm"];
 
-/// Programs and what they need. What is not there is left out.
+/// Programs and what they need. What does not exist is left out.
 pub(crate) const SYSTEM: &[&str] = &["/usr", "/etc", "/opt", "/nix/store", "/run/current-system"];
 
 /// Folders at the top that are symlinks into `/usr` on most machines.
@@ -130,7 +130,7 @@ impl Places {
         self.readable.iter().chain(missing).cloned().collect()
     }
 
-    /// Whether a workspace is a copy of ours, which lies with our data, and not a folder of somebody's.
+    /// Whether a workspace is a copy of ours, which lies with our data, and not a person's own folder.
     pub(crate) fn is_copy(&self, workspace: &Path) -> bool {
         self.data.as_ref().is_some_and(|data| workspace.starts_with(data))
     }

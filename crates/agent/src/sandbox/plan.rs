@@ -1,6 +1,6 @@
 //! What the server and the warden say to each other: one JSON value a line, over the warden's standard input.
 //!
-//! The server says [`Plan`] first, later perhaps [`Wish`]es; that the server is gone is a wish, too. The warden
+//! The server says [`SandboxPlan`] first, later perhaps [`Wish`]es; that the server is gone is a wish, too. The warden
 //! answers with [`News`].
 
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl Layer {
 
 /// One command and everything that holds for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Plan {
+pub(crate) struct SandboxPlan {
     pub(crate) layer: Layer,
     pub(crate) argv: Vec<String>,
     pub(crate) cwd: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     /// Top folders that are symlinks here, such as `/bin`, and where they lead.
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
     pub(crate) network: bool,
-    /// Whether what cannot be kept in altogether is not there at all.
+    /// Whether what cannot be kept in altogether is left out.
     pub(crate) strict: bool,
     pub(crate) memory_bytes: u64,
     /// Whether the log says that the kernel bounds that: then the command is not started without.
@@ -76,7 +76,7 @@ pub(crate) enum News {
     /// It does not, and nothing of it is left.
     NotStarted { why: String },
     /// It is over, and nothing of it is left but what its workspace holds now.
-    Ended(Exit, Option<Known>),
+    Ended(Exit, Option<WorkspaceUsage>),
 }
 
 /// What a folder holds on a disk, or a disk has left.
@@ -113,14 +113,14 @@ impl Held {
 pub(crate) struct RoomPlan {
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
-    /// Whether it is somebody's own folder: then what was there at first does not count.
+    /// Whether it is a person's own folder: then what was there at first does not count.
     pub(crate) in_place: bool,
-    pub(crate) known: Option<Known>,
+    pub(crate) known: Option<WorkspaceUsage>,
 }
 
 /// What is known of what a workspace holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct WorkspaceUsage {
     /// When it was first seen; unknown until a measurement ended.
     pub(crate) first: Option<Held>,
     /// After the last command, at most. Where `first` is unknown, only what commands may have added.

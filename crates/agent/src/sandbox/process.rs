@@ -3,11 +3,14 @@
 //! Look at [`Process`]. Where there is a warden, that holds the command; without one a process group is all that
 //! can be killed. It must never know tools, or what a command is for.
 
-use std::io;
-use std::os::fd::OwnedFd;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Stdio;
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{Pid, Signal};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
@@ -16,7 +19,7 @@ use tokio::time::Instant;
 use crate::limits;
 use crate::sandbox::known::Workspace;
 pub use crate::sandbox::plan::{Exit, Full, FullWorkspace, Limit};
-use crate::sandbox::plan::{News, Plan, Wish};
+use crate::sandbox::plan::{News, SandboxPlan, Wish};
 
 /// A command that runs. Dropping it kills it.
 #[derive(Debug)]
@@ -47,12 +50,13 @@ pub enum StartError {
 }
 
 impl Process {
-    /// Starts a command under a warden, which is `helper` started for that.
-    /// What it comes to know of the workspace is noted there.
+    /// Starts a command under a warden, which is `helper` started for that. What it comes to know of the workspace is noted
+    /// there. The command reads `input`; without one its standard input is empty.
     pub(crate) async fn warded(
         helper: &std::path::Path,
-        plan: &Plan,
+        plan: &SandboxPlan,
         workspace: Workspace,
+        input: Option<OwnedFd>,
     ) -> Result<Process, StartError> {
         let spawn = |source| StartError::Spawn { program: helper.display().to_string(), source };
         let mut text = serde_json::to_vec(plan).map_err(|error| StartError::Refused(error.to_string()))?;
@@ -76,7 +80,8 @@ impl Process {
         let mut process =
             Process { stdout: Some(stdout), stderr: Some(stderr), holder, kill_at: None, exit: None };
         let started = async {
-            process.say_all(&text).await.map_err(spawn)?;
+            process.begin_plan(&text[..1], input).await.map_err(spawn)?;
+            process.say_all(&text[1..]).await.map_err(spawn)?;
             process.news().await.map_err(spawn)
         };
         let news = match tokio::time::timeout(limits::START_WAIT, started).await {
@@ -97,13 +102,13 @@ impl Process {
         }
     }
 
-    /// Starts a command as the leader of a process group and no more.
-    pub(crate) fn grouped(plan: &Plan) -> Result<Process, StartError> {
+    /// Starts a command as the leader of a process group and no more. It reads `input`, if there is one.
+    pub(crate) fn grouped(plan: &SandboxPlan, input: Option<OwnedFd>) -> Result<Process, StartError> {
         let spawn = |source| StartError::Spawn { program: plan.argv[0].clone(), source };
         let mut command = Command::new(&plan.argv[0]);
         command.args(&plan.argv[1..]).current_dir(&plan.cwd).env_clear();
         command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null());
+        command.stdin(input.map_or_else(Stdio::null, Stdio::from));
         let (stdout, stderr, leader) = spawn_with_pipes(command).map_err(spawn)?;
         let group = leader.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = group.expect("a process that was started and not waited for has a number");
@@ -182,6 +187,21 @@ impl Process {
             Holder::Warden { line, heard, .. } => hear(line, heard).await,
             Holder::Group { .. } => Ok(None),
         }
+    }
+
+    /// Sends the first byte of the plan, and with it what the command reads.
+    async fn begin_plan(&mut self, first: &[u8], input: Option<OwnedFd>) -> io::Result<()> {
+        let Holder::Warden { line, .. } = &mut self.holder else { return Ok(()) };
+        let fds: Vec<_> = input.iter().map(|input| input.as_fd()).collect();
+        let send = || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if !fds.is_empty() {
+                control.push(SendAncillaryMessage::ScmRights(&fds));
+            }
+            Ok(rustix::net::sendmsg(&*line, &[IoSlice::new(first)], &mut control, SendFlags::empty())?)
+        };
+        line.async_io(Interest::WRITABLE, send).await.map(|_| ())
     }
 
     async fn say_all(&mut self, text: &[u8]) -> io::Result<()> {

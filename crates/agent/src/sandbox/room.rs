@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::measure::{Walk, without_names};
-use super::plan::{Full, Held, Known, RoomPlan};
+use super::measure::{FolderMeasure, without_names};
+use super::plan::{Full, Held, RoomPlan, WorkspaceUsage};
 use super::tree::Tree;
 use crate::limits;
 
@@ -60,7 +60,7 @@ impl Waits {
 
 #[derive(Debug)]
 struct Measuring {
-    walk: Walk,
+    walk: FolderMeasure,
     began: Instant,
     /// What the disks had when it began.
     disks: Vec<Disk>,
@@ -178,7 +178,7 @@ impl Room {
             room.measure_until(now + if seems_full { waits.in_doubt } else { waits.usual });
         }
         let short = room.disks.iter().find_map(Disk::short);
-        room.at_start = short.or_else(|| room.beyond()).or_else(|| room.beyond_guess(Held::default()));
+        room.at_start = short.or_else(|| room.used_up()).or_else(|| room.beyond_guess(Held::default()));
         if room.at_start.is_some() {
             match room.held {
                 Some(held) => room.most = held.and(REMOVING),
@@ -235,11 +235,11 @@ impl Room {
     }
 
     /// When nothing of the command is left: what stays, and why the next one has no room, where that was measured.
-    pub(crate) fn end(mut self) -> (Option<Known>, Option<Full>) {
+    pub(crate) fn end(mut self) -> (Option<WorkspaceUsage>, Option<Full>) {
         self.folders.truncate(1);
         self.disks.truncate(1);
         // What it counted may be gone by now, unless nothing else is known.
-        let begun = self.walk.take().filter(|_| self.held.is_none());
+        let unfinished = self.walk.take().filter(|_| self.held.is_none());
         self.at_start = None;
         self.settle();
         let now: Vec<Disk> = self.disks.iter().map(Disk::again).collect();
@@ -247,13 +247,13 @@ impl Room {
         let grown = self.grown(&now);
         let estimate = self.held.unwrap_or(self.guess).and(grown);
         let known = |first, held, disks: &[Disk], is_fresh| {
-            disks.first().map(|disk| Known { first, now: held, free: disk.free, is_fresh })
+            disks.first().map(|disk| WorkspaceUsage { first, now: held, free: disk.free, is_fresh })
         };
         if self.held.is_some() && estimate.is_within(self.most) && all_say(&now) {
             return (known(self.first, estimate, &now, true), None);
         }
-        let is_of_now = begun.is_none();
-        self.walk = begun;
+        let is_of_now = unfinished.is_none();
+        self.walk = unfinished;
         if self.measure_until(recount_world::moment() + self.waits.usual) {
             let full = self.beyond().filter(|_| is_of_now);
             return (self.held.and_then(|held| known(self.first, held, &self.disks, is_of_now)), full);
@@ -263,7 +263,7 @@ impl Room {
         (known(self.first, estimate, &now, false), None)
     }
 
-    /// What the folders may hold: beside what was there at first, where that is somebody's own.
+    /// What the folders may hold: beside what was there at first, where that is a person's own.
     fn settle(&mut self) {
         let most = Held { bytes: self.plan.bytes, entries: self.plan.entries };
         self.most = match (self.plan.in_place, self.first) {
@@ -292,7 +292,7 @@ impl Room {
     }
 
     fn measuring(&self, began: Instant, disks: Vec<Disk>) -> Measuring {
-        Measuring { walk: Walk::of(self.folders.clone()), began, disks, written: self.written }
+        Measuring { walk: FolderMeasure::of(self.folders.clone()), began, disks, written: self.written }
     }
 
     /// By how much the folders may have grown since they were measured: others make room on a disk, too, and what is
@@ -358,6 +358,19 @@ impl Room {
         let may_hold = self.guess.and(grown);
         let is_beyond = self.held.is_none() && !may_hold.is_within(self.guess_most);
         is_beyond.then_some(Full::NotMeasured { grown: may_hold.bytes, most: self.guess_most.bytes })
+    }
+
+    /// Why a command that begins now has nothing left to write. Exactly the limit is within it and leaves nothing: a
+    /// command that was stopped for what it had in other folders may leave that.
+    fn used_up(&self) -> Option<Full> {
+        let held = self.held?;
+        if held.bytes >= self.most.bytes {
+            Some(Full::Bytes { held: held.bytes, most: self.most.bytes })
+        } else if held.entries >= self.most.entries {
+            Some(Full::Entries { most: self.most.entries })
+        } else {
+            None
+        }
     }
 
     /// Why what is held is too much.
@@ -434,7 +447,7 @@ mod tests {
         file.sync_all().unwrap();
     }
 
-    fn plan(bytes: u64, in_place: bool, known: Option<Known>) -> RoomPlan {
+    fn plan(bytes: u64, in_place: bool, known: Option<WorkspaceUsage>) -> RoomPlan {
         RoomPlan { bytes, entries: 1 << 20, in_place, known }
     }
 
@@ -448,7 +461,7 @@ mod tests {
                 assert!(room.held.is_none() && room.at_start.is_none(), "{number} {in_place}: {room:?}");
                 write(folder.path(), &format!("more{number}"), 2 * MIB);
                 let (noted, full) = room.end();
-                known = noted.map(|known| Known { is_fresh: true, ..known });
+                known = noted.map(|known| WorkspaceUsage { is_fresh: true, ..known });
                 assert_eq!(full, None, "by an estimate, nothing is full");
             }
             assert!(known.is_some_and(|known| known.now.bytes >= 6 * MIB), "{known:?}");
@@ -463,6 +476,23 @@ mod tests {
             let room = Room::begin_within(folder.path(), plan(64 * MIB, in_place, known), PATIENT);
             assert!(room.held.is_some() && room.at_start.is_none(), "{room:?}");
         }
+    }
+
+    #[test]
+    fn a_workspace_that_holds_exactly_its_limit_has_nothing_left_for_the_next_command() {
+        let (workspace, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut room = Room::begin_within(workspace.path(), plan(2 * MIB, false, None), PATIENT);
+        assert_eq!(room.at_start, None);
+        room.add(other.path());
+        write(workspace.path(), "a", 2 * MIB);
+        write(other.path(), "b", 65_536);
+        // What tips the scale is in the other folder, which goes with the command.
+        assert!(matches!(room.look(&Tree::default()), Some(Full::Bytes { .. })), "{room:?}");
+        let (known, full) = room.end();
+        assert_eq!(full, None);
+        assert_eq!(known.unwrap().now.bytes, 2 * MIB);
+        let room = Room::begin_within(workspace.path(), plan(2 * MIB, false, known), PATIENT);
+        assert!(matches!(room.at_start, Some(Full::Bytes { .. })), "{room:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use seccompiler::{
 };
 
 use super::calls;
-use super::plan::{Layer, Plan};
+use super::plan::{Layer, SandboxPlan};
 
 /// Known and never needed: refused as not permitted, which programs expect of them.
 const REFUSED: &[libc::c_long] = &[
@@ -70,7 +70,7 @@ const REFUSED_HERE: &[libc::c_long] = &[libc::SYS_ioperm, libc::SYS_iopl, libc::
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// Said not to be there at all: whoever asks has another way. `clone3` and `openat2` keep behind a pointer what
+/// Reported as not implemented: the caller has another way. `clone3` and `openat2` keep behind a pointer what
 /// must be seen.
 const ABSENT: &[libc::c_long] = &[
     libc::SYS_clone3,
@@ -80,7 +80,7 @@ const ABSENT: &[libc::c_long] = &[
     libc::SYS_openat2,
 ];
 
-/// Where calls have the mode of a file: it may not make a program that runs as whoever owns it, which anybody
+/// Where calls have the mode of a file: it may not make a program that runs as its owner, which anybody
 /// outside could start. With the place of flags that say whether the mode counts.
 const MODES: &[(libc::c_long, u8, Option<u8>)] = &[
     (libc::SYS_fchmod, 1, None),
@@ -133,7 +133,7 @@ const OTHERS: &[(libc::c_long, u8)] = &[
     (libc::SYS_ioprio_set, 1),
 ];
 
-/// `IOPRIO_WHO_USER`: all processes of a user, whoever started them.
+/// `IOPRIO_WHO_USER`: all processes of a user, whatever started them.
 const IOPRIO_WHO_USER: u64 = 3;
 
 /// What kind a socket is of, without the flags that stand in the same argument.
@@ -145,7 +145,7 @@ pub(crate) type Broken = seccompiler::BackendError;
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// The filters of a layer, in the order in which they are put on. Where several refuse, the last one says how.
-pub(crate) fn filters(plan: &Plan) -> Result<Vec<BpfProgram>, Broken> {
+pub(crate) fn filters(plan: &SandboxPlan) -> Result<Vec<BpfProgram>, Broken> {
     let (layer, network) = (plan.layer, plan.network);
     let known = calls::of(layer, network).into_iter().map(|number| (number, Vec::new())).collect();
     let mut rules = Rules::new();
@@ -199,7 +199,7 @@ fn commands(rules: &mut Rules) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Files that are more than files: devices, and programs that run as whoever or whosever group owns them.
+/// Files that are more than files: devices, and programs that run as their owner or their group.
 fn modes(rules: &mut Rules) -> Result<(), Broken> {
     for (number, place) in DEVICE_MAKERS {
         for kind in [libc::S_IFCHR, libc::S_IFBLK] {
@@ -225,7 +225,7 @@ fn modes(rules: &mut Rules) -> Result<(), Broken> {
     Ok(())
 }
 
-fn sockets(rules: &mut Rules, plan: &Plan) -> Result<(), Broken> {
+fn sockets(rules: &mut Rules, plan: &SandboxPlan) -> Result<(), Broken> {
     let number = |name: libc::c_int| u64::from(name.unsigned_abs());
     let mut families: Vec<u64> = Vec::new();
     // A socket of a file is not held by Landlock, and one without a file crosses a shared network. What may be read

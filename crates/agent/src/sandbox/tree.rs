@@ -2,7 +2,7 @@
 //!
 //! Orphans come back to the warden, which adopts them, so everything that a command started is below it. Look at
 //! [`Tree::below`]. What is read here is the kernel's own account in `/proc`; it may be out of date when it is
-//! read, so whoever acts on it looks again.
+//! read, so a caller looks again before it acts on it.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ pub(crate) struct Tree {
 
 /// What a tree uses.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct TreeUsage {
     pub(crate) threads: u64,
     pub(crate) memory_bytes: u64,
 }
@@ -64,8 +64,8 @@ impl Tree {
     }
 
     /// What those at some depth or below use.
-    pub(crate) fn usage(&self, depth_min: usize) -> Usage {
-        let mut usage = Usage::default();
+    pub(crate) fn usage(&self, depth_min: usize) -> TreeUsage {
+        let mut usage = TreeUsage::default();
         for member in self.members.iter().filter(|member| member.depth >= depth_min) {
             let Ok(status) = fs::read_to_string(format!("/proc/{}/status", member.pid.as_raw_nonzero()))
             else {

@@ -73,7 +73,7 @@ impl CommandUser {
         make_namespace(&format!("0 {} 1\n", self.command))
     }
 
-    /// Lets the command open its own output by name, as `/dev/stderr`: a pipe belongs to whoever made it.
+    /// Lets the command open its own output by name, as `/dev/stderr`: a pipe belongs to the user that made it.
     pub(crate) fn own_outputs(self) -> io::Result<()> {
         let (user, group) =
             (rustix::fs::Uid::from_raw(self.command), rustix::fs::Gid::from_raw(self.command));

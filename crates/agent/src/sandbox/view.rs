@@ -1,18 +1,18 @@
 //! What a command under bubblewrap sees, in the order in which it is put there.
 //!
-//! The file system is made anew: what is not in the list is not there. The command line of bubblewrap and the table
+//! The file system is made anew: what is not in the list does not exist. The command line of bubblewrap and the table
 //! in `docs/sandbox.md` are both made from it. Look at [`view`]. It must never know how a mount is made.
 
 use std::path::{Path, PathBuf};
 
 use super::places::BWRAP_HOME;
-use super::plan::Plan;
+use super::plan::SandboxPlan;
 use super::stage;
 
 /// Where the inner stage finds this program.
 pub(crate) const HELPER: &str = "/run/recount/sandbox";
 
-/// Where the kernel takes orders from whoever may write, whichever process it is: shown, and not to be written.
+/// Where the kernel takes orders from any process that may write: shown, and not to be written.
 pub(crate) const PROC_READ_ONLY: &[&str] = &[
     "/proc/acpi",
     "/proc/bus",
@@ -86,7 +86,7 @@ pub(crate) enum What {
 
 /// The list of a plan. Later entries cover earlier ones. `exists` says of a path of this machine whether it is there,
 /// and `own_devices` whether devices are made.
-pub(crate) fn view(plan: &Plan, own_devices: bool, exists: &dyn Fn(&Path) -> bool) -> Vec<Entry> {
+pub(crate) fn view(plan: &SandboxPlan, own_devices: bool, exists: &dyn Fn(&Path) -> bool) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut put =
         |path: &dyn AsRef<Path>, what: What| entries.push(Entry { path: path.as_ref().into(), what });
@@ -133,7 +133,7 @@ pub(crate) fn view(plan: &Plan, own_devices: bool, exists: &dyn Fn(&Path) -> boo
 }
 
 /// Whether a path would be seen if it were not hidden.
-fn is_within_shown(path: &Path, plan: &Plan) -> bool {
+fn is_within_shown(path: &Path, plan: &SandboxPlan) -> bool {
     let within = |shown: &PathBuf| path != shown.as_path() && path.starts_with(shown);
     plan.readable.iter().any(within) || within(&plan.workspace)
 }
@@ -151,8 +151,8 @@ mod tests {
     const BEGIN: &str = "<!-- view: made by crates/agent/src/sandbox/view.rs -->\n";
     const END: &str = "<!-- view end -->\n";
 
-    fn plan() -> Plan {
-        Plan {
+    fn plan() -> SandboxPlan {
+        SandboxPlan {
             layer: Layer::Bwrap,
             argv: Vec::new(),
             cwd: "(the workspace)".into(),

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus};
 
 use super::crowd::{Crowd, Most};
-use super::plan::{Exit, FullWorkspace, Layer, Limit, News, Plan, Wish};
+use super::plan::{Exit, FullWorkspace, Layer, Limit, News, SandboxPlan, Wish};
 use super::room::Room;
 use super::stage::MountCopies;
 use super::tree::Tree;
@@ -73,16 +73,16 @@ pub(crate) fn enter() -> Option<ExitCode> {
 }
 
 /// The line to the server.
-struct Line {
+struct ServerLink {
     stream: UnixStream,
     read: Vec<u8>,
 }
 
-impl Line {
+impl ServerLink {
     /// The server's end is this process's standard input.
-    fn open() -> io::Result<Line> {
+    fn open() -> io::Result<ServerLink> {
         let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        Ok(Line { stream, read: Vec::new() })
+        Ok(ServerLink { stream, read: Vec::new() })
     }
 
     /// The next value; `None` when the server is gone. Blocks.
@@ -131,7 +131,7 @@ struct Running {
 }
 
 /// Whether the kernel bounds as much of a command as the log says it does.
-fn may_start(plan: &Plan, crowd: Option<&Crowd>) -> Result<(), String> {
+fn may_start(plan: &SandboxPlan, crowd: Option<&Crowd>) -> Result<(), String> {
     match crowd {
         Some(crowd) if plan.memory_is_kept && !crowd.kept().memory => Err(format!(
             "the kernel no longer bounds the memory of commands ({}); start the command again, and where that does \
@@ -147,8 +147,10 @@ fn watch() -> io::Result<()> {
     rustix::process::setsid().ok();
     // Orphans of the command come to us rather than to the first process.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let mut line = Line::open()?;
-    let Some(plan) = line.next::<Plan>()? else { return Ok(()) };
+    let mut line = ServerLink::open()?;
+    let Some((first, mut input)) = modes::receive_byte(&line.stream)? else { return Ok(()) };
+    line.read.push(first);
+    let Some(plan) = line.next::<SandboxPlan>()? else { return Ok(()) };
     let most = Most { processes: plan.processes, memory_bytes: plan.memory_bytes };
     let crowd = (plan.layer != Layer::Off).then(|| Crowd::join(most));
     if let Err(why) = may_start(&plan, crowd.as_ref()) {
@@ -156,7 +158,7 @@ fn watch() -> io::Result<()> {
     }
     let mut room = (plan.layer != Layer::Off).then(|| Room::begin(&plan.workspace, plan.room));
     let full_at_start = room.as_ref().and_then(Room::full_at_start);
-    let running = match start(&plan, full_at_start.is_some()) {
+    let running = match start(&plan, full_at_start.is_some(), &mut input) {
         Ok(running) => running,
         Err(why) => {
             kill_all();
@@ -196,11 +198,13 @@ fn watch() -> io::Result<()> {
     line.tell(&News::Ended(exit, known))
 }
 
-fn start(plan: &Plan, is_full: bool) -> io::Result<Running> {
+/// Starts the command. It takes `input` as its standard input, if there is one, and nobody else keeps it.
+fn start(plan: &SandboxPlan, is_full: bool, input: &mut Option<OwnedFd>) -> io::Result<Running> {
+    let stdin = input.take().map_or_else(Stdio::null, Stdio::from);
     let filters = seccomp::filters(plan).map_err(io::Error::other)?;
     match plan.layer {
         Layer::Off => {
-            let mut command = command_of(plan);
+            let mut command = command_of(plan, stdin);
             command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
             let bounds = confine::Bounds::of(plan, is_full);
             // SAFETY: this process has one thread, so everything may be done after fork.
@@ -212,7 +216,7 @@ fn start(plan: &Plan, is_full: bool) -> io::Result<Running> {
         }
         Layer::Landlock => {
             let private = places::private_folder("command")?;
-            let mut command = command_of(plan);
+            let mut command = command_of(plan, stdin);
             command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
             command.env("HOME", private.join("home")).env("TMPDIR", private.join("tmp"));
             let mut rules = Some(landlock::rules(plan, &private)?);
@@ -238,14 +242,15 @@ fn start(plan: &Plan, is_full: bool) -> io::Result<Running> {
             }
             made
         }
-        Layer::Bwrap => start_in_bubblewrap(plan, is_full, &filters),
+        Layer::Bwrap => start_in_bubblewrap(plan, is_full, &filters, stdin),
     }
 }
 
 fn start_in_bubblewrap(
-    plan: &Plan,
+    plan: &SandboxPlan,
     is_full: bool,
     filters: &[seccompiler::BpfProgram],
+    stdin: Stdio,
 ) -> io::Result<Running> {
     let bwrap = plan.bwrap.as_ref().ok_or_else(|| io::Error::other("bwrap is not named"))?;
     let filters: Vec<OwnedFd> =
@@ -257,7 +262,7 @@ fn start_in_bubblewrap(
     let inherited =
         bwrap::Inherited { filters: &numbers, files: &files, stage: own.as_ref().map(|own| &own.stage) };
     let mut command = Command::new(bwrap);
-    command.env_clear().stdin(Stdio::null());
+    command.env_clear().stdin(stdin);
     command.args(bwrap::arguments(plan, &inherited));
     command.args([WORD, INNER]).arg(told.as_raw_fd().to_string());
     command.arg(own.as_ref().map_or(0, |_| user::INSIDE).to_string());
@@ -304,7 +309,7 @@ struct Own {
 }
 
 impl Own {
-    fn make(plan: &Plan, user: CommandUser) -> io::Result<Own> {
+    fn make(plan: &SandboxPlan, user: CommandUser) -> io::Result<Own> {
         let mapping = user.mapping()?;
         let mut stage = MountCopies::default();
         stage.add(&plan.workspace, Some(&mapping))?;
@@ -332,9 +337,9 @@ fn numbered((path, file): &(PathBuf, OwnedFd)) -> (PathBuf, RawFd) {
     (path.clone(), file.as_raw_fd())
 }
 
-fn command_of(plan: &Plan) -> Command {
+fn command_of(plan: &SandboxPlan, stdin: Stdio) -> Command {
     let mut command = Command::new(&plan.argv[0]);
-    command.args(&plan.argv[1..]).current_dir(&plan.cwd).env_clear().stdin(Stdio::null());
+    command.args(&plan.argv[1..]).current_dir(&plan.cwd).env_clear().stdin(stdin);
     command
 }
 
@@ -362,8 +367,8 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 
 /// Waits for the end of the command, its bounds, or the server's wish.
 fn hold(
-    line: &mut Line,
-    plan: &Plan,
+    line: &mut ServerLink,
+    plan: &SandboxPlan,
     running: &mut Running,
     mut room: Option<&mut Room>,
 ) -> io::Result<Exit> {
@@ -423,7 +428,7 @@ fn hold(
 }
 
 /// Which bound a command is beyond, by its processes.
-fn over(plan: &Plan, tree: &Tree, depth: usize) -> Option<Limit> {
+fn over(plan: &SandboxPlan, tree: &Tree, depth: usize) -> Option<Limit> {
     let most = usize::try_from(plan.processes).unwrap_or(usize::MAX);
     if tree.count(depth) > most {
         return Some(Limit::Processes);
@@ -468,7 +473,7 @@ fn kill_all() {
     }
 }
 
-/// Buries whoever ended. Answers how the child did, when it was among them.
+/// Reaps the processes that ended. Returns how the child ended, when it was among them.
 fn bury(child: Pid) -> Option<WaitStatus> {
     let mut found = None;
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
@@ -524,7 +529,8 @@ fn inner_stage(arguments: Vec<OsString>) -> io::Result<()> {
     let program = arguments.next().ok_or_else(|| io::Error::other("the inner stage is told no command"))?;
     let mut rules = landlock::rules_within(&workspace)?;
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null());
+    // Bubblewrap was given what the command reads.
+    command.args(arguments).stdin(Stdio::inherit());
     // SAFETY: this process has one thread, so everything may be done after fork.
     #[expect(unsafe_code, reason = "the child must be bound before it becomes the command")]
     unsafe {

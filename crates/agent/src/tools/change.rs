@@ -1,6 +1,6 @@
 //! Changing files: worked out first, kept as patches, proposed, and only then made, together or not at all.
 //!
-//! Look at [`make`]. The patches are kept and told durably before a file is touched, so whoever finds a file changed
+//! Look at [`make`]. The patches are kept and told durably before a file is touched, so a reader who finds a file changed
 //! finds in the log by what. Each file is written only while it still is what the change was worked out from; when
 //! one cannot be written, those before it are put back.
 
@@ -22,7 +22,7 @@ use crate::tools::read_file::is_binary;
 
 /// What a change is told as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub(crate) enum ChangeReport {
     New,
     Edit,
     Together,
@@ -30,7 +30,7 @@ pub(crate) enum Telling {
 
 /// A change of one file, worked out and not made.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ChangePlan {
     pub(crate) place: Place,
     before: Option<Vec<u8>>,
     after: Vec<u8>,
@@ -38,8 +38,8 @@ pub(crate) struct Plan {
     patch: Patch,
 }
 
-impl Plan {
-    /// `before` is nothing for a file that is not there.
+impl ChangePlan {
+    /// `before` is nothing for a file that does not exist.
     pub(crate) fn new(place: Place, before: Option<Vec<u8>>, after: Vec<u8>) -> Result<Self, Stop> {
         if before.as_ref() == Some(&after) {
             let message = format!("{place} has exactly this content already; nothing would change");
@@ -50,7 +50,7 @@ impl Plan {
             Some(before) => Expected::Revision(revision(before)),
         };
         let patch = diff::unified(&place.told(), before.as_deref(), &after);
-        Ok(Plan { place, before, after, expected, patch })
+        Ok(ChangePlan { place, before, after, expected, patch })
     }
 
     pub(crate) fn is_new(&self) -> bool {
@@ -106,11 +106,11 @@ impl Plan {
 }
 
 /// The difference that plans would make, whole; or the input, where no plan can be made of it.
-pub(crate) fn preview(input: &Value, plans: Result<Vec<Plan>, Stop>) -> Preview {
+pub(crate) fn preview(input: &Value, plans: Result<Vec<ChangePlan>, Stop>) -> Preview {
     match plans {
         Ok(plans) => {
             let text = plans.iter().map(|plan| String::from_utf8_lossy(&plan.patch.text)).collect();
-            Preview { kind: DIFF, text, changes: plans.iter().map(Plan::bound).collect() }
+            Preview { kind: DIFF, text, changes: plans.iter().map(ChangePlan::bound).collect() }
         }
         Err(_) => Preview::of_input(input),
     }
@@ -153,9 +153,13 @@ pub(crate) fn existing(root: &Root, place: &Place) -> Result<Vec<u8>, Stop> {
 }
 
 /// Keeps, tells and makes changes. Answers what is to be told of it.
-pub(crate) async fn make(job: &mut Job<'_>, plans: Vec<Plan>, telling: Telling) -> Result<Vec<Draft>, Stop> {
+pub(crate) async fn make(
+    job: &mut Job<'_>,
+    plans: Vec<ChangePlan>,
+    telling: ChangeReport,
+) -> Result<Vec<Draft>, Stop> {
     let changes: Vec<FileChange> = match &job.approved {
-        Some(_) => plans.iter().map(Plan::bound).collect(),
+        Some(_) => plans.iter().map(ChangePlan::bound).collect(),
         None => Vec::new(),
     };
     // The plans are what is written, and each is written only over the bytes that it was worked out from.
@@ -194,7 +198,7 @@ pub(crate) async fn make(job: &mut Job<'_>, plans: Vec<Plan>, telling: Telling) 
     });
     match written.await {
         Ok(()) => {
-            // Also of a call that nobody was asked about: one that somebody was asked about may build on it.
+            // Also of a call that nobody was asked about: one that a person was asked about may build on it.
             for plan in &*plans {
                 job.rewritten.made(&plan.place.told(), &plan.base_revision(), &revision(&plan.after));
             }
@@ -205,8 +209,8 @@ pub(crate) async fn make(job: &mut Job<'_>, plans: Vec<Plan>, telling: Telling) 
 }
 
 /// All or none.
-fn write_all(root: &Root, plans: &[Plan], entropy: &dyn recount_world::Entropy) -> Result<(), Stop> {
-    let mut done: Vec<(Written, &Plan)> = Vec::new();
+fn write_all(root: &Root, plans: &[ChangePlan], entropy: &dyn recount_world::Entropy) -> Result<(), Stop> {
+    let mut done: Vec<(Written, &ChangePlan)> = Vec::new();
     for plan in plans {
         match root.write(&plan.place, &plan.after, &plan.expected, entropy) {
             Ok(written) => done.push((written, plan)),
@@ -225,14 +229,14 @@ fn write_all(root: &Root, plans: &[Plan], entropy: &dyn recount_world::Entropy) 
     Ok(())
 }
 
-fn proposed(call: &ForeignId, plans: &[Plan], ids: &[ForeignId], telling: Telling) -> Draft {
-    if let (Telling::New | Telling::Edit, [plan], [id]) = (telling, plans, ids) {
+fn proposed(call: &ForeignId, plans: &[ChangePlan], ids: &[ForeignId], telling: ChangeReport) -> Draft {
+    if let (ChangeReport::New | ChangeReport::Edit, [plan], [id]) = (telling, plans, ids) {
         let mut proposed = file::Proposed::new(call.clone(), plan.place.told(), id.clone());
         proposed.summary = Some(plan.summary());
         proposed.auto_apply = Some(true);
         let proposed = Box::new(proposed);
         return match telling {
-            Telling::New => Payload::ToolFileWriteProposed(proposed),
+            ChangeReport::New => Payload::ToolFileWriteProposed(proposed),
             _ => Payload::ToolEditProposed(proposed),
         }
         .into();
@@ -244,17 +248,17 @@ fn proposed(call: &ForeignId, plans: &[Plan], ids: &[ForeignId], telling: Tellin
     Payload::ToolMultiEditProposed(Box::new(proposed)).into()
 }
 
-fn applied(job: &Job<'_>, plans: &[Plan], ids: &[ForeignId], telling: Telling) -> Vec<Draft> {
+fn applied(job: &Job<'_>, plans: &[ChangePlan], ids: &[ForeignId], telling: ChangeReport) -> Vec<Draft> {
     let at = time::format_ms(job.world.clock.now_ms());
     let mut drafts = Vec::new();
-    if let (Telling::New | Telling::Edit, [plan], [id]) = (telling, plans, ids) {
+    if let (ChangeReport::New | ChangeReport::Edit, [plan], [id]) = (telling, plans, ids) {
         let mut applied = file::Applied::new(id.clone());
         applied.tool_call_id = Some(job.call.clone());
         applied.applied_at = Some(at);
         applied.path = Some(plan.place.told());
         let applied = Box::new(applied);
         drafts.push(match telling {
-            Telling::New => Payload::ToolFileWriteApplied(applied).into(),
+            ChangeReport::New => Payload::ToolFileWriteApplied(applied).into(),
             _ => Payload::ToolEditApplied(applied).into(),
         });
     } else {
@@ -274,7 +278,7 @@ fn updated(id: &ForeignId, status: &str) -> Draft {
 }
 
 /// Of several files.
-pub(crate) fn summary(plans: &[Plan]) -> String {
+pub(crate) fn summary(plans: &[ChangePlan]) -> String {
     let (mut additions, mut deletions) = (0, 0);
     for plan in plans {
         additions += plan.patch.additions;

@@ -37,7 +37,7 @@ enum Cut {
 }
 
 /// A command on its way.
-struct Watch {
+struct RunningCommand {
     process: Process,
     sides: [Side; 2],
     room: Box<[u8]>,
@@ -83,7 +83,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
         Err(error) => return Err(Stop::failed("spawn_failed", error.to_string())),
     };
     let (stdout, stderr) = process.outputs().expect("nobody has taken them before");
-    let mut watch = Watch {
+    let mut watch = RunningCommand {
         process,
         sides: [Side::new(Stream::Stdout, stdout, redactor), Side::new(Stream::Stderr, stderr, redactor)],
         room: vec![0; 2 * limits::READ_AT_ONCE_BYTES].into_boxed_slice(),
@@ -124,10 +124,10 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
             return Err(Stop::cancelled());
         }
     };
-    let Watch { exit, cut, mut sides, kept, capped, .. } = watch;
+    let RunningCommand { exit, cut, mut sides, kept, capped, .. } = watch;
     let left_open: Vec<Stream> = sides.iter().filter(|side| side.is_left_open()).map(Side::stream).collect();
     let exit = exit.expect("a command is over when it has ended");
-    let mut ended = Ended {
+    let mut ended = CommandEnd {
         title: wanted.title,
         exit,
         cut,
@@ -177,7 +177,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
     Ok(ended.outcome(events, artifact))
 }
 
-impl Watch {
+impl RunningCommand {
     /// Whether the command is gone and all of its output was taken.
     fn is_over(&self) -> bool {
         self.exit.is_some() && self.sides.iter().all(Side::has_ended)
@@ -275,7 +275,7 @@ async fn until(at: Option<Instant>) {
 const MAKE_ROOM: &str = "remove what is not needed with a command that only removes, or have an operator raise sandbox.workspace_bytes";
 
 /// Everything that is said of the end.
-struct Ended {
+struct CommandEnd {
     title: String,
     exit: Exit,
     cut: Option<Cut>,
@@ -289,7 +289,7 @@ struct Ended {
     notes: Vec<String>,
 }
 
-impl Ended {
+impl CommandEnd {
     fn outcome(self, events: Vec<Draft>, artifact: Option<ForeignId>) -> Outcome {
         let how = self.how();
         let said = match (&how, self.exit) {

@@ -92,7 +92,7 @@ pub(crate) fn named(prefix: &str, path: &str) -> String {
     if path.chars().any(|char| char.is_ascii_control() || matches!(char, '"' | '\\')) {
         return quoted(&format!("{prefix}{path}"));
     }
-    // Whoever reads a name with a space in it looks for the tab that ends it.
+    // A reader of a name with a space in it looks for the tab that ends it.
     let end = if path.contains(' ') { "\t" } else { "" };
     format!("{prefix}{path}{end}")
 }

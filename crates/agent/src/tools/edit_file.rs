@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::paths::Root;
-use crate::tools::change::{self, Plan, Telling};
+use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::editor::{Edits, FileEditor, Intent};
 use crate::tools::ending::Stop;
 use crate::tools::input;
@@ -56,10 +56,10 @@ impl FileEditor for EditFile {
         let place = root.place(&input.path)?;
         let before = change::existing(root, &place)?;
         let (after, times) = replace(&before, &input.old_text, &input.new_text, input.replace_all)?;
-        let plan = Plan::new(place, Some(before), after)?;
+        let plan = ChangePlan::new(place, Some(before), after)?;
         let summary = plan.row();
         let places = if times == 1 { String::new() } else { format!(" in {times} places") };
         let output = format!("Edited{places} {summary}.");
-        Ok(Edits { plans: vec![plan], telling: Telling::Edit, output, summary })
+        Ok(Edits { plans: vec![plan], telling: ChangeReport::Edit, output, summary })
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::paths::Root;
 use crate::tool::{Assessment, Job, Outcome, Preview, Tool};
-use crate::tools::change::{self, Plan, Telling};
+use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::ending::{Stop, completed};
 use crate::tools::input;
 use crate::tools::rooted::in_root;
@@ -45,8 +45,8 @@ pub(crate) struct Intent {
 
 /// Changes that belong together, and how they are reported once they are made.
 pub(crate) struct Edits {
-    pub(crate) plans: Vec<Plan>,
-    pub(crate) telling: Telling,
+    pub(crate) plans: Vec<ChangePlan>,
+    pub(crate) telling: ChangeReport,
     pub(crate) output: String,
     pub(crate) summary: String,
 }

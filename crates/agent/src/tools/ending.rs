@@ -49,7 +49,7 @@ impl From<PathError> for Stop {
     }
 }
 
-/// Whoever is no longer in charge reports nothing, so it does not matter how it ends.
+/// A worker that is no longer in charge reports nothing, so it does not matter how it ends.
 impl From<Gone> for Stop {
     fn from(_: Gone) -> Self {
         Stop::cancelled()

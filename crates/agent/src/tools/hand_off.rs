@@ -1,6 +1,6 @@
-//! `hand_off`: the work goes to somebody else, with what they need to know.
+//! `hand_off`: the work goes to a person or another agent, with what they need to know.
 //!
-//! Look at [`HandOff`]. It is asked and not run; whether somebody takes over is the output of the call.
+//! Look at [`HandOff`]. It is asked and not run; whether anybody takes over is the output of the call.
 
 use futures_util::future::BoxFuture;
 use recount_event::family::handoff::{REASON_CHARS_MAX, Requested, TargetKind};
@@ -35,7 +35,7 @@ impl Tool for HandOff {
 
     fn description(&self) -> &'static str {
         "Gives the work to a person, a specialist agent or an escalation queue, when you cannot finish it. Say why, \
-         what was done so far, and what whoever takes over needs to know."
+         what was done so far, and what the one who takes over needs to know."
     }
 
     fn schema(&self) -> Value {
@@ -57,11 +57,11 @@ impl Tool for HandOff {
                 },
                 "context": {
                     "type": "string", "minLength": 1, "maxLength": limits::HANDOFF_CONTEXT_CHARS_MAX,
-                    "description": "All else that whoever takes over needs to know."
+                    "description": "All else that the one who takes over needs to know."
                 },
                 "timeout_seconds": {
                     "type": "integer", "minimum": 1, "maximum": limits::APPROVAL_TIMEOUT_SECONDS_MAX,
-                    "description": "How long to wait for somebody. When nobody comes, the work ends there."
+                    "description": "How long to wait. When nobody takes over in that time, the work ends there."
                 }
             },
             "required": ["reason"],
@@ -70,7 +70,11 @@ impl Tool for HandOff {
     }
 
     fn assess(&self, input: &Value) -> Assessment {
-        input::harmless(input::text(input, "reason"), "Give the work to somebody else.", Vec::new())
+        input::harmless(
+            input::text(input, "reason"),
+            "Give the work to a person or another agent.",
+            Vec::new(),
+        )
     }
 
     fn asks(&self, call: &ForeignId, input: &Value) -> Option<Ask> {

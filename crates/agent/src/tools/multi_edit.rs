@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use crate::paths::{Place, Root};
-use crate::tools::change::{self, Plan, Telling};
+use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::editor::{Edits, FileEditor, Intent};
 use crate::tools::ending::Stop;
 use crate::tools::input;
@@ -76,11 +76,11 @@ impl FileEditor for MultiEdit {
                 stop.saying(&format!("this is edits[{index}] ({}); nothing was changed", edit.path))
             })?;
         }
-        let plans = works.into_iter().map(|work| Plan::new(work.place, Some(work.before), work.after));
-        let plans = plans.collect::<Result<Vec<Plan>, Stop>>()?;
-        let rows: Vec<String> = plans.iter().map(Plan::row).collect();
+        let plans = works.into_iter().map(|work| ChangePlan::new(work.place, Some(work.before), work.after));
+        let plans = plans.collect::<Result<Vec<ChangePlan>, Stop>>()?;
+        let rows: Vec<String> = plans.iter().map(ChangePlan::row).collect();
         let (output, summary) = (format!("Edited\n{}", rows.join("\n")), change::summary(&plans));
-        Ok(Edits { plans, telling: Telling::Together, output, summary })
+        Ok(Edits { plans, telling: ChangeReport::Together, output, summary })
     }
 }
 

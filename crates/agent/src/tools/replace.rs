@@ -1,7 +1,7 @@
-//! Replacing a piece of text in a file exactly, or saying why it cannot be done so that a model can mend it.
+//! Replacing a piece of text in a file exactly, or saying why it cannot be done so that a model can correct it.
 //!
 //! Look at [`replace`]. Pure, on bytes. A model sees lines and not what ends them: where a file ends its lines with
-//! carriage return and newline and the text is not there as it was given, it is looked for with these.
+//! carriage return and newline and the text does not occur as it was given, it is looked for with these.
 
 use memchr::memmem;
 

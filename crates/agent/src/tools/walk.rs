@@ -24,7 +24,7 @@ pub(crate) struct Walk<'a> {
     root: &'a Root,
     watch: &'a Watch,
     /// What is yet to be visited, the next one last.
-    left: Vec<Step>,
+    left: Vec<PendingEntry>,
     entries: usize,
     depth_max: usize,
     entries_max: usize,
@@ -32,17 +32,17 @@ pub(crate) struct Walk<'a> {
     pub(crate) cut: bool,
 }
 
-struct Step {
+struct PendingEntry {
     place: Place,
     folder: bool,
     depth: usize,
-    rules: Option<Rc<Rules>>,
+    rules: Option<Rc<WalkIgnores>>,
 }
 
 /// What a folder's own files say is ignored, and those of the folders above it.
-struct Rules {
+struct WalkIgnores {
     here: Gitignore,
-    above: Option<Rc<Rules>>,
+    above: Option<Rc<WalkIgnores>>,
 }
 
 impl<'a> Walk<'a> {
@@ -58,7 +58,7 @@ impl<'a> Walk<'a> {
         for place in chain.iter().rev() {
             rules = read_rules(root, place, rules);
         }
-        let first = Step { place: top.clone(), folder: true, depth: 0, rules };
+        let first = PendingEntry { place: top.clone(), folder: true, depth: 0, rules };
         Walk {
             root,
             watch,
@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    fn enter(&mut self, step: Step) -> Result<(), Halt> {
+    fn enter(&mut self, step: PendingEntry) -> Result<(), Halt> {
         if step.depth > self.depth_max {
             self.cut = true;
             return Ok(());
@@ -131,7 +131,7 @@ impl<'a> Walk<'a> {
             }
         }
         names.sort_unstable();
-        self.left.extend(names.into_iter().rev().map(|(name, folder)| Step {
+        self.left.extend(names.into_iter().rev().map(|(name, folder)| PendingEntry {
             place: step.place.child(&name),
             folder,
             depth: step.depth + 1,
@@ -142,7 +142,7 @@ impl<'a> Walk<'a> {
 }
 
 /// The nearest rule that says something decides.
-fn ignored(rules: Option<&Rules>, path: &Path, folder: bool) -> bool {
+fn ignored(rules: Option<&WalkIgnores>, path: &Path, folder: bool) -> bool {
     let mut rules = rules;
     while let Some(level) = rules {
         match level.here.matched(path, folder) {
@@ -155,7 +155,7 @@ fn ignored(rules: Option<&Rules>, path: &Path, folder: bool) -> bool {
 }
 
 /// With the rules of a folder's own files, where it has any. Lines that are no rule are left out, as git does.
-fn read_rules(root: &Root, folder: &Place, above: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
+fn read_rules(root: &Root, folder: &Place, above: Option<Rc<WalkIgnores>>) -> Option<Rc<WalkIgnores>> {
     let at = if folder.is_top() { Path::new("") } else { folder.as_path() };
     let mut builder = GitignoreBuilder::new(at);
     let mut names = vec![".gitignore", ".ignore"];
@@ -176,7 +176,7 @@ fn read_rules(root: &Root, folder: &Place, above: Option<Rc<Rules>>) -> Option<R
         }
     }
     match builder.build() {
-        Ok(here) if !here.is_empty() => Some(Rc::new(Rules { here, above })),
+        Ok(here) if !here.is_empty() => Some(Rc::new(WalkIgnores { here, above })),
         _ => above,
     }
 }

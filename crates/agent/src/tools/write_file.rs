@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use crate::paths::Root;
-use crate::tools::change::{self, Plan, Telling};
+use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::editor::{Edits, FileEditor, Intent};
 use crate::tools::ending::Stop;
 use crate::tools::input;
@@ -58,10 +58,13 @@ impl FileEditor for WriteFile {
         }
         let place = root.place(&path)?;
         let before = change::before(root, &place)?;
-        let plan = Plan::new(place, before, content.into_bytes())?;
+        let plan = ChangePlan::new(place, before, content.into_bytes())?;
         let summary = plan.row();
-        let (done, telling) =
-            if plan.is_new() { ("Made", Telling::New) } else { ("Replaced the content of", Telling::Edit) };
+        let (done, telling) = if plan.is_new() {
+            ("Made", ChangeReport::New)
+        } else {
+            ("Replaced the content of", ChangeReport::Edit)
+        };
         Ok(Edits { plans: vec![plan], telling, output: format!("{done} {summary}."), summary })
     }
 }

@@ -25,7 +25,7 @@ const SET_GROUP: u32 = 0o2000;
 /// Why nothing was written.
 #[derive(Debug)]
 pub(super) enum NotWritten {
-    /// Somebody changed this in the meantime.
+    /// Another process changed this in the meantime.
     Changed(PathBuf),
     Failed(io::Error),
 }

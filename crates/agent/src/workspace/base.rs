@@ -43,14 +43,14 @@ pub(crate) struct Base {
 
 /// As it is stored: paths need not be UTF-8.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredBase {
     source: Option<Vec<u8>>,
     entries: Vec<(Vec<u8>, Thing)>,
 }
 
 impl Base {
     pub(crate) fn write(&self, house: &Path) -> io::Result<()> {
-        let stored = Stored {
+        let stored = StoredBase {
             source: self.source.as_ref().map(|path| path.as_os_str().as_bytes().to_vec()),
             entries: self
                 .entries
@@ -75,7 +75,7 @@ impl Base {
             Err(why) => return Err(why),
         };
         let Some(bytes) = bytes.strip_prefix(FORMAT) else { return Ok(None) };
-        let stored: Stored = postcard::from_bytes(bytes).map_err(io::Error::other)?;
+        let stored: StoredBase = postcard::from_bytes(bytes).map_err(io::Error::other)?;
         let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
         let entries = stored.entries.into_iter().map(|(name, thing)| (path(name), thing)).collect();
         Ok(Some(Base { source: stored.source.map(path), entries }))

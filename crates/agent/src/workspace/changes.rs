@@ -16,7 +16,7 @@ use rustix::fs::FileType;
 use super::base::{self, Base, Thing};
 use super::folder::{self, Folder, Seen};
 use super::gits;
-use super::ignored::Rules;
+use super::ignored::IgnoreRules;
 use super::stage;
 use crate::limits;
 use crate::tools::diff;
@@ -147,14 +147,14 @@ impl Scan<'_> {
         &mut self,
         path: &Path,
         depth: usize,
-        above: Option<Rc<Rules>>,
+        above: Option<Rc<IgnoreRules>>,
         within_ignored: bool,
     ) -> io::Result<()> {
         if depth > limits::WORKSPACE_DEPTH_MAX {
             let most = limits::WORKSPACE_DEPTH_MAX;
             return Err(io::Error::other(format!("{} is more than {most} folders deep", path.display())));
         }
-        let rules = Rules::within(self.copy, path, above);
+        let rules = IgnoreRules::within(self.copy, path, above);
         let mut entries: Vec<fs::DirEntry> =
             fs::read_dir(self.copy.join(path))?.collect::<io::Result<_>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
@@ -164,7 +164,7 @@ impl Scan<'_> {
                 continue;
             }
             let is_folder = entry.file_type()?.is_dir();
-            let is_ignored = within_ignored || Rules::ignores(rules.as_ref(), &name, is_folder);
+            let is_ignored = within_ignored || IgnoreRules::ignores(rules.as_ref(), &name, is_folder);
             if is_ignored && !self.base_holds(&name) {
                 self.ignored += 1;
                 continue;

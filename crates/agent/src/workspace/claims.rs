@@ -1,7 +1,7 @@
 //! Which folders are being written to by us at this moment, so that no run begins to work in them meanwhile.
 //!
 //! Look at [`Claims`]. Runs hold a claim while their folder is made ready and while a tool of theirs is alive, which may be
-//! longer than the run is; that they work there at all stands in the store, where whoever applies looks while it holds its
+//! longer than the run is; that they work there at all is in the store, where an apply looks while it holds its
 //! own claim. It must never know runs.
 
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::NoWorkspace;
 use super::base::{self, Base, Thing};
 use super::folder::{Folder, is_absent};
-use super::ignored::Rules;
+use super::ignored::IgnoreRules;
 use super::stage;
 use crate::{git, limits};
 
@@ -34,10 +34,10 @@ pub(crate) struct Copied {
 struct Item {
     /// Relative to the folder.
     path: PathBuf,
-    kind: Kind,
+    kind: EntryKind,
 }
 
-enum Kind {
+enum EntryKind {
     Folder { mode: u32 },
     File,
     Link,
@@ -46,7 +46,7 @@ enum Kind {
 /// What holds in the folder above.
 #[derive(Default)]
 struct Within {
-    rules: Option<Rc<Rules>>,
+    rules: Option<Rc<IgnoreRules>>,
     is_ignored: bool,
 }
 
@@ -81,11 +81,11 @@ impl Survey<'_> {
             return Err(too_large(format!("{} is more than {most} folders deep", from.display())));
         }
         let rules = match self.kept {
-            Some(_) => Rules::within(self.from, path, within.rules.clone()),
+            Some(_) => IgnoreRules::within(self.from, path, within.rules.clone()),
             None => None,
         };
         let mode = fs::metadata(&from).map_err(|why| failed(&from, why))?.permissions().mode();
-        self.items.push(Item { path: path.to_owned(), kind: Kind::Folder { mode } });
+        self.items.push(Item { path: path.to_owned(), kind: EntryKind::Folder { mode } });
         let mut entries: Vec<fs::DirEntry> =
             fs::read_dir(&from).and_then(Iterator::collect).map_err(|why| failed(&from, why))?;
         entries.sort_by_key(fs::DirEntry::file_name);
@@ -115,7 +115,7 @@ impl Survey<'_> {
                     self.counted.bytes += about.len().min(about.blocks() * 512);
                 }
                 self.within_bounds()?;
-                let kind = if about.is_file() { Kind::File } else { Kind::Link };
+                let kind = if about.is_file() { EntryKind::File } else { EntryKind::Link };
                 self.items.push(Item { path: name, kind });
             }
         }
@@ -123,8 +123,16 @@ impl Survey<'_> {
     }
 
     /// Whether git is told to ignore this. What is in an ignored folder is ignored, too.
-    fn is_ignored(&self, path: &Path, is_folder: bool, within: bool, rules: Option<&Rc<Rules>>) -> bool {
-        self.kept.is_some() && !base::is_gits(path) && (within || Rules::ignores(rules, path, is_folder))
+    fn is_ignored(
+        &self,
+        path: &Path,
+        is_folder: bool,
+        within: bool,
+        rules: Option<&Rc<IgnoreRules>>,
+    ) -> bool {
+        self.kept.is_some()
+            && !base::is_gits(path)
+            && (within || IgnoreRules::ignores(rules, path, is_folder))
     }
 
     /// Whether git keeps this, or something below it, although it is ignored.
@@ -148,12 +156,12 @@ impl Survey<'_> {
         for Item { path, kind } in &self.items {
             let (from, at) = (self.from.join(path), to.join(path));
             let thing = match kind {
-                Kind::Folder { .. } => {
+                EntryKind::Folder { .. } => {
                     fs::create_dir(&at).map_err(|why| failed(&at, why))?;
                     Some(Thing::Folder)
                 }
-                Kind::Link => link(&source, path, &from, &at)?,
-                Kind::File => file(&source, path, &from, &at, &mut copied.bytes)?,
+                EntryKind::Link => link(&source, path, &from, &at)?,
+                EntryKind::File => file(&source, path, &from, &at, &mut copied.bytes)?,
             };
             let Some(thing) = thing else { continue };
             if !matches!(thing, Thing::Folder) {
@@ -164,7 +172,7 @@ impl Survey<'_> {
             }
         }
         for Item { path, kind } in self.items.iter().rev() {
-            if let Kind::Folder { mode } = kind {
+            if let EntryKind::Folder { mode } = kind {
                 // Its owner must get in, whatever the original's mode is.
                 let (at, mode) = (to.join(path), fs::Permissions::from_mode(mode | 0o700));
                 fs::set_permissions(&at, mode).map_err(|why| failed(&at, why))?;

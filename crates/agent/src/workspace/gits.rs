@@ -1,7 +1,7 @@
 //! Which folders of an original are git's under another name: what is in them is run or believed by git, so that nothing is
 //! written there.
 //!
-//! Look at [`named`] for those that a `.git` leads to, and at [`Looks`] for those that look like one, whoever names them. It
+//! Look at [`named`] for those that a `.git` leads to, and at [`Looks`] for those that look like one, whatever names them. It
 //! writes nothing and must never know runs.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Which files of a folder git is told to ignore, by the files in that folder alone.
 //!
-//! Look at [`Rules`]. Reads `.gitignore` files and `.git/info/exclude`; a user's own settings of git do not count, so
+//! Look at [`IgnoreRules`]. Reads `.gitignore` files and `.git/info/exclude`; a user's own settings of git do not count, so
 //! that the same folder gives the same answer everywhere. It must never know copies.
 
 use std::fs::File;
@@ -16,14 +16,18 @@ use crate::limits;
 
 /// The rules of one folder, and of the folders above it.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub(super) struct IgnoreRules {
     here: Gitignore,
-    above: Option<Rc<Rules>>,
+    above: Option<Rc<IgnoreRules>>,
 }
 
-impl Rules {
+impl IgnoreRules {
     /// The rules that hold in `folder`, a path relative to `root`.
-    pub(super) fn within(root: &Path, folder: &Path, above: Option<Rc<Rules>>) -> Option<Rc<Rules>> {
+    pub(super) fn within(
+        root: &Path,
+        folder: &Path,
+        above: Option<Rc<IgnoreRules>>,
+    ) -> Option<Rc<IgnoreRules>> {
         let mut builder = GitignoreBuilder::new(folder);
         let mut names = vec![".gitignore"];
         if folder.as_os_str().is_empty() {
@@ -37,13 +41,13 @@ impl Rules {
             }
         }
         match builder.build() {
-            Ok(here) if !here.is_empty() => Some(Rc::new(Rules { here, above })),
+            Ok(here) if !here.is_empty() => Some(Rc::new(IgnoreRules { here, above })),
             _ => above,
         }
     }
 
     /// Whether these rules ignore a path, given relative to the root. The nearest rule that matches decides.
-    pub(super) fn ignores(rules: Option<&Rc<Rules>>, path: &Path, is_folder: bool) -> bool {
+    pub(super) fn ignores(rules: Option<&Rc<IgnoreRules>>, path: &Path, is_folder: bool) -> bool {
         let mut rules = rules;
         while let Some(level) = rules {
             match level.here.matched(path, is_folder) {

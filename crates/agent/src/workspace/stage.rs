@@ -3,7 +3,7 @@
 //!
 //! Look at [`Stage`], and at [`recover`] for one that a crash left. Files are moved between the stage and their places by
 //! name, so what is in the stage says how far it came: `old-N` was moved away, `new-N` that is missing was placed, and
-//! `taken-N` was taken away from there and may be somebody's own. It must never know runs.
+//! `taken-N` was taken away from there and may be a person's own. It must never know runs.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ use crate::limits;
 /// How the folder's name begins. What is called so is never copied and is no change.
 const NAME: &str = ".recount-apply-";
 
-/// What belongs where. Locked by whoever applies.
+/// What belongs where. Locked while changes are applied.
 const JOURNAL: &str = "journal";
 
 /// There once everything is in its place.
@@ -46,7 +46,7 @@ pub(super) struct Move {
 
 /// As it is stored: paths need not be UTF-8.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredMove {
     path: Vec<u8>,
     new: Option<Seen>,
 }
@@ -111,9 +111,9 @@ impl<'a> Stage<'a> {
 
     /// Notes what belongs where. From now on files may be moved.
     pub(super) fn note(&mut self, moves: Vec<Move>) -> io::Result<()> {
-        let stored: Vec<Stored> = moves
+        let stored: Vec<StoredMove> = moves
             .iter()
-            .map(|one| Stored { path: one.path.as_os_str().as_bytes().to_vec(), new: one.new })
+            .map(|one| StoredMove { path: one.path.as_os_str().as_bytes().to_vec(), new: one.new })
             .collect();
         let mut bytes = FORMAT.to_vec();
         bytes.extend(postcard::to_stdvec(&stored).map_err(io::Error::other)?);
@@ -196,7 +196,7 @@ impl<'a> Stage<'a> {
             return self.return_or_keep(number, one, seen);
         }
         if self.original.seen(&one.path)? != Some(seen) {
-            // Somebody's own by now, or gone.
+            // A person's own file by now, or gone.
             return Ok(());
         }
         let entry = match self.original.entry(&one.path) {
@@ -233,7 +233,7 @@ impl<'a> Stage<'a> {
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        // A command that is begun at this moment has the journal open as well until it is another program.
+        // A command that starts at this moment has the journal open as well until it is another program.
         rustix::fs::flock(&self.journal, FlockOperation::Unlock).ok();
     }
 }
@@ -358,7 +358,7 @@ fn recover_one(original: &Folder, name: &OsStr, dir: OwnedFd, path: &Path) -> Re
                  belong; move back what you need and remove that folder"
             ));
         }
-        // It had not begun to move anything.
+        // It had not moved anything yet.
         clear(original, name, &dir)?;
         return Ok(0);
     };
@@ -381,7 +381,7 @@ fn read(journal: &File) -> io::Result<Option<Vec<Move>>> {
     let mut bytes = Vec::new();
     journal.take(limits::APPLY_JOURNAL_BYTES_MAX).read_to_end(&mut bytes)?;
     let Some(bytes) = bytes.strip_prefix(FORMAT) else { return Ok(None) };
-    let Ok(stored) = postcard::from_bytes::<Vec<Stored>>(bytes) else { return Ok(None) };
+    let Ok(stored) = postcard::from_bytes::<Vec<StoredMove>>(bytes) else { return Ok(None) };
     let path = |bytes: Vec<u8>| PathBuf::from(OsString::from_vec(bytes));
     let moves: Vec<Move> =
         stored.into_iter().map(|one| Move { path: path(one.path), new: one.new }).collect();

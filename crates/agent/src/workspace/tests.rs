@@ -335,7 +335,7 @@ fn what_fails_halfway_is_put_back() {
     let before = made.original();
     let base = Base::read(made.copy.parent().unwrap()).unwrap().unwrap();
     let compared = changes::Comparison::of(&made.copy, &base, &made.source).unwrap();
-    // Somebody is faster after it was judged.
+    // Another process is faster after it was judged.
     std::fs::write(made.source.join("new"), "mine").unwrap();
     let open: Vec<_> = compared.open().collect();
     assert!(apply::write(&made.copy, &made.source, &open, 7).is_err());

@@ -84,7 +84,7 @@ async fn programs_work_in_every_layer() {
         let more = if mode == Mode::Bubblewrap { WITH_NAMESPACES } else { &[] };
         for (program, line) in LINES.iter().chain(more) {
             let found = run(&sandbox, &workspace, &shell(&format!("command -v {program}"))).await;
-            // One that lies in a home is not there for commands.
+            // One that lies in a home is hidden from commands.
             if found.2 != Some(0) {
                 eprintln!("{mode:?}: {program} is not on this machine");
                 continue;
@@ -193,7 +193,7 @@ async fn named_pipes_that_cannot_be_kept_in_are_said() {
     let pipe = shown.path().join("pipe");
     let (mode, kind) = (rustix::fs::Mode::from_raw_mode(0o666), rustix::fs::FileType::Fifo);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
-    // Somebody outside who reads.
+    // A process outside that reads.
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
     let reader = rustix::fs::open(&pipe, flags, rustix::fs::Mode::empty()).unwrap();
     for mode in [Mode::Bubblewrap, Mode::Landlock] {
@@ -230,7 +230,7 @@ async fn a_command_of_root_is_another_user() {
     let (said, complaint, code) = run(&sandbox, &workspace, &argv).await;
     assert_eq!(code, Some(0), "{said}{complaint}");
     let own = rustix::process::geteuid().as_raw();
-    // On the disk it is the server's, whoever wrote it.
+    // On the disk it is the server's, whatever process wrote it.
     let about = std::fs::metadata(workspace.join("made")).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&about), own);
     if own == 0 {

@@ -14,16 +14,16 @@ async fn fail(stage: &Stage) -> (Vec<Piece>, Failure) {
 
 #[tokio::test]
 async fn failures_are_told_by_code_and_by_what_may_be_done() {
-    let begun = || vec![text("Good ")];
+    let started = || vec![text("Good ")];
     for api in APIS {
         let scenarios = [
-            ("cut", "model_cut", true, begun(), "was cut off"),
+            ("cut", "model_cut", true, started(), "was cut off"),
             ("missing_finish", "model_cut", true, vec![text("Good "), text("morning")], "without a finish"),
-            ("malformed", "model_malformed", true, begun(), "cannot be read"),
+            ("malformed", "model_malformed", true, started(), "cannot be read"),
             ("not_sse", "model_malformed", true, vec![], "answered text/html where a stream"),
             ("not_sse_unsaid", "model_malformed", true, vec![], "is no stream of events"),
             ("error_body", "model_overloaded", true, vec![], "Overloaded"),
-            ("overloaded_in_stream", "model_overloaded", true, begun(), "broke off with"),
+            ("overloaded_in_stream", "model_overloaded", true, started(), "broke off with"),
             ("huge_line", "model_malformed", true, vec![], "LINE_BYTES_MAX"),
             ("huge_answer", "model_malformed", true, vec![], "MODEL_ANSWER_BYTES_MAX"),
             ("unauthorized", "model_unauthorized", false, vec![], "check the key"),

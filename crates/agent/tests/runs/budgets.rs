@@ -145,7 +145,7 @@ async fn a_last_answer_that_costs_more_than_is_left_ends_as_budget_exceeded() {
 const PRICED: &str =
     "[[prices]]\nmodel = 'real/*'\ninput_micros_usd = 1_000_000\noutput_micros_usd = 1_000_000\n";
 
-const BEGUN: &str = r#"data: {"type": "message_start", "message": {"usage": {"input_tokens": 700, "output_tokens": 1}}}
+const STARTED: &str = r#"data: {"type": "message_start", "message": {"usage": {"input_tokens": 700, "output_tokens": 1}}}
 
 data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
 
@@ -160,11 +160,11 @@ data: {"type": "message_stop"}
 "#;
 
 fn cut() -> Answer {
-    Answer { end: End::Cut, pause_ms: 20, ..answer(BEGUN.to_owned()) }
+    Answer { end: End::Cut, pause_ms: 20, ..answer(STARTED.to_owned()) }
 }
 
 fn whole() -> Answer {
-    answer(format!("{BEGUN}{ENDED}"))
+    answer(format!("{STARTED}{ENDED}"))
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn attempts_that_are_cut_use_a_budget_up() {
 
 #[tokio::test]
 async fn usage_that_was_reported_before_a_cancellation_counts() {
-    let hanging = Answer { end: End::Hang, ..answer(BEGUN.to_owned()) };
+    let hanging = Answer { end: End::Hang, ..answer(STARTED.to_owned()) };
     let (scene, _player) = playing(Api::Anthropic, vec![hanging, whole()], PRICED).await;
     let task = task(&scene, Some(10_000), None).await;
     let run = scene.ask_for("go", Order::default(), Some(task), None).await;

@@ -1,5 +1,5 @@
-//! Runs that only talk: no folder, one append for their beginning, thoughts where they are wanted, and the key of whoever
-//! pays.
+//! Runs that only talk: no folder, one append for their beginning, thoughts where they are wanted, and the key of the
+//! client that pays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ text = "Done."
     }
 }
 
-const KEY: &str = "a key of somebody's own";
+const KEY: &str = "a key of the client's own";
 
 /// A scene whose model is a provider over the wire, and whose agent has an option for the provider's key.
 async fn with_key(name: &str, default: &str) -> (Scene, Player) {

@@ -75,7 +75,7 @@ async fn a_session_that_is_kept_goes_on_as_one_that_is_read() {
             }
             sent.push(say(&scene, &player, session, message, None).await);
         }
-        // What somebody else does in the session comes between.
+        // What another client does in the session comes between.
         let order = Order { command: Some("true".into()), ..Order::default() };
         let queued = recount_event::family::run::Queued::new(RunKind::Shell);
         let run = scene.queue(queued, order, None, Some(session)).await;

@@ -21,6 +21,7 @@ mod kinds;
 mod leave;
 mod listeners;
 mod long;
+mod mcp;
 mod past;
 mod people;
 mod pictures;

@@ -96,7 +96,7 @@ async fn who_asks_too_often_waits_as_long_as_the_provider_says() {
     let run = scene.ask("hello").await;
     let events = scene.ended(run).await;
     assert_eq!(attempts(&events), [(Some(1), Some(429))]);
-    // Nothing of the turn was told before, so that it is not begun again.
+    // Nothing of the turn was told before, so that it does not start again.
     assert_eq!((count(&events, "turn.started"), count(&events, "turn.failed")), (1, 0));
     assert_eq!(first!(events, RunFinished).final_status, "completed");
     assert_eq!(player.seen().len(), 2);
@@ -113,7 +113,7 @@ async fn a_provider_that_fails_three_times_is_asked_a_fourth_time() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_cut_in_its_middle_is_begun_again_under_its_index() {
+async fn a_turn_that_is_cut_in_its_middle_starts_again_under_its_index() {
     let mut recorded = recording("cut");
     recorded.answer.extend(recording("text").answer);
     let Playing { scene, .. } = playing(recorded, "").await;

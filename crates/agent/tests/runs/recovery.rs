@@ -7,7 +7,7 @@ use recount_engine::Order;
 use crate::scene::{Scene, asked, count, first, refusals, results, types};
 
 #[tokio::test]
-async fn a_turn_that_was_cut_off_is_begun_again() {
+async fn a_turn_that_was_cut_off_starts_again() {
     let script =
         "[[turn]]\npace = { tokens_per_second = 40 }\ntext = 'a b c d e f g h i j k l m n o p q r s t'";
     let mut scene = Scene::with(script).await;
@@ -26,7 +26,7 @@ async fn a_turn_that_was_cut_off_is_begun_again() {
 }
 
 #[tokio::test]
-async fn a_run_in_line_is_begun_by_the_next_process() {
+async fn a_run_in_line_is_started_by_the_next_process() {
     let script =
         "[[turn]]\npace = { tokens_per_second = 10 }\ntext = 'a b c d e f g h i j k l m n o p q r s t'";
     let mut scene = Scene::under(script, "", 1).await;

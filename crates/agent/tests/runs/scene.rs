@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use recount_agent::conversation::Conversation;
+use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::{Message, ModelsSettings, Part, Registry};
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
@@ -56,6 +57,10 @@ pub(crate) struct Setup {
     /// Under which originals are sealed; without one it is another with each start.
     pub(crate) key: Option<[u8; SEAL_KEY_BYTES]>,
     pub(crate) profiles: Arc<Profiles>,
+    /// `[mcp]`.
+    pub(crate) mcp: String,
+    /// Where its processes run; as other commands when it is not said.
+    pub(crate) mcp_sandbox: Option<Arc<Sandbox>>,
     /// The system prompt; empty for none, and `None` for the default.
     pub(crate) system: Option<String>,
     /// How long the test waits for what must come; nothing is measured by it.
@@ -76,6 +81,8 @@ impl Default for Setup {
             redactor: Arc::new(Redactor::shapes()),
             key: Some([7; SEAL_KEY_BYTES]),
             profiles: Arc::default(),
+            mcp: String::new(),
+            mcp_sandbox: None,
             system: Some(String::new()),
             patience: PATIENCE,
         }
@@ -383,9 +390,13 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         let off = SandboxSettings { mode: Mode::Off, ..SandboxSettings::default() };
         Arc::new(Sandbox::probe(off, Surroundings::default()).await.unwrap())
     });
+    let sandbox = sandbox.await;
+    let mcp: McpSettings = toml::from_str(&setup.mcp).unwrap_or_else(|why| panic!("{why}: {}", setup.mcp));
+    let environment = |name: &str| (name == "TOY_PASSED").then(|| "passed on".to_owned());
+    let mcp = McpServers::build(&mcp, &environment, &root).unwrap();
     let mut tools = Tools::standard();
     tools.set_at_once(setup.tools_at_once);
-    tools.add_commands(sandbox.await);
+    tools.add_commands(sandbox);
     toys.put_into(&mut tools);
     let workspaces = Workspaces {
         home: root.join("workspaces"),
@@ -403,6 +414,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         sandboxed: true,
         system: setup.system.clone(),
         profiles: setup.profiles.clone(),
+        mcp: mcp.in_sandbox(Some(setup.mcp_sandbox.as_ref().unwrap_or(sandbox).clone()), None),
         ..Settings::new(models, tools, workspaces)
     };
     let agent = Agent::new(settings, world);
@@ -417,7 +429,7 @@ pub(crate) fn types(events: &[Event]) -> Vec<&str> {
     types
 }
 
-/// Like [`types`], without what stands in every run.
+/// Like [`types`], without what is in every run.
 pub(crate) fn course(events: &[Event]) -> Vec<&str> {
     let usual = [
         "run.queued",

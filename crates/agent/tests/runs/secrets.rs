@@ -1,4 +1,4 @@
-//! Secrets on every way that leads into the log: nothing of them ever stands in the store.
+//! Secrets on every way that leads into the log: nothing of them is ever in the store.
 
 use std::sync::Arc;
 

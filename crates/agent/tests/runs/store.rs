@@ -15,7 +15,7 @@ use crate::faults::{self, Failure, Faults};
 /// What stays.
 pub(crate) struct Disk {
     memory: MemoryStore,
-    /// Whoever has the store open.
+    /// The process that has the store open.
     observer: Arc<Relay>,
     /// All that was ever to be kept: events, rows, blobs.
     tape: Mutex<Vec<u8>>,

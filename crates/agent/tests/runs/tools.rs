@@ -1,4 +1,4 @@
-//! Each tool in a run: what stands in the log, and what the model is told.
+//! Each tool in a run: what is in the log, and what the model is told.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ struct Case {
     /// What stands between `tool.started` and the outcome.
     between: &'static [&'static str],
     outcome: &'static str,
-    /// Stands in what the model is told.
+    /// Occurs in what the model is told.
     told: &'static str,
 }
 

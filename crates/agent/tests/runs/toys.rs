@@ -168,7 +168,7 @@ impl Tool for Meets {
                 () = self.meeting.came(wanted) => How::Completed,
                 () = job.cancel.cancelled() => How::Cancelled,
             };
-            // Whoever would run beside this one has the time to come.
+            // A call that would run beside this one has the time to come.
             tokio::task::yield_now().await;
             self.meeting.go();
             let output = job.input.get("say").and_then(Value::as_str).unwrap_or("met").to_owned();

@@ -61,11 +61,11 @@ async fn a_file_that_changes_meanwhile_is_not_overwritten() {
     queued.workspace_mode = Some("in_place".into());
     let run = scene.queue(queued, Order::default(), None, None).await;
     let events = scene.until(run, "run.waiting").await;
-    scene.put("a.txt", "somebody was here\n");
+    scene.put("a.txt", "a person was here\n");
     scene.resolve(run, &asked_for(&events)[0], true).await.unwrap();
     let events = scene.ended(run).await;
     assert_eq!(refusals(&events)[0].0, "changed_since_approval");
-    assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "somebody was here\n");
+    assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "a person was here\n");
 }
 
 /// The change that was shown is made in the file that was shown, even where the same lines would come and go in another.

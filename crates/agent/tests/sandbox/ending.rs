@@ -1,4 +1,4 @@
-//! How commands end: by themselves, by a bound, by somebody. Nothing of them is left.
+//! How commands end: by themselves, by a bound, by a cancellation. Nothing of them is left.
 
 use std::time::Duration;
 
@@ -169,8 +169,8 @@ async fn time_is_up() {
     for mode in LAYERS.into_iter().chain([Mode::Off]) {
         let mut ground = Ground::new(mode).await;
         ground.terms.command_timeout = Duration::from_millis(300);
-        let ran = ground.shell("echo begun; sleep 1000").await;
-        assert_eq!((ran.how(), ran.text("stdout").as_str()), ("wall_clock", "begun\n"));
+        let ran = ground.shell("echo started; sleep 1000").await;
+        assert_eq!((ran.how(), ran.text("stdout").as_str()), ("wall_clock", "started\n"));
         assert_eq!(ran.exited()["signal"], "SIGTERM", "{mode:?}");
     }
 }

@@ -21,7 +21,7 @@ use std::sync::Mutex;
 pub(crate) const LAYERS: [Mode; 2] = [Mode::Bubblewrap, Mode::Landlock];
 
 /// Long enough for any command that is to end by itself.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
 pub(crate) struct Ground {
     _folder: tempfile::TempDir,

@@ -6,6 +6,7 @@ mod ending;
 mod escape;
 mod git;
 mod ground;
+mod input;
 mod output;
 mod room;
 mod shell;

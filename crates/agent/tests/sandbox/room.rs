@@ -88,7 +88,7 @@ async fn room_is_not_taken_without_writing() {
         let ran = ground.shell("fallocate -l 1G big; rm -f big; echo over").await;
         assert_eq!(ran.text("stdout"), "over\n", "{mode:?}");
         assert!(ran.text("stderr").contains("not supported"), "{mode:?}: {}", ran.text("stderr"));
-        // What stands in for it where a file system does not know it: the library writes.
+        // What replaces it where a file system does not know it: the library writes.
         if ground.shell("test -x /usr/bin/python3").await.exited()["exit_code"] == 0 {
             let line = "/usr/bin/python3 -c 'import os; f = os.open(\"p\", os.O_RDWR | os.O_CREAT); \
                         os.posix_fallocate(f, 0, 1 << 20); print(os.stat(\"p\").st_blocks >= 2048)'";
@@ -140,7 +140,7 @@ async fn a_private_folder_on_a_disk_counts() {
 }
 
 #[tokio::test]
-async fn what_was_in_somebody_s_own_folder_does_not_count() {
+async fn what_was_in_a_person_s_own_folder_does_not_count() {
     for mode in LAYERS {
         let mut ground = small(mode, 16 * MIB).await;
         let place = tempfile::tempdir().unwrap();

@@ -194,7 +194,7 @@ struct TimedTool {
 }
 
 impl Tool for TimedTool {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.inner.name()
     }
 
@@ -202,7 +202,7 @@ impl Tool for TimedTool {
         self.inner.kind()
     }
 
-    fn description(&self) -> &'static str {
+    fn description(&self) -> &str {
         self.inner.description()
     }
 

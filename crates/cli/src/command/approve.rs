@@ -55,7 +55,7 @@ impl Approve {
     async fn ask(self, mut asking: Asking) -> Result<(), Failure> {
         let (lines, is_open) = match asking.client.get_approval(&self.approval).await {
             Ok(asked) => (all_of(&asking.client, &asked).await, asked.status == "pending"),
-            // Whoever may answer and not read has read it elsewhere.
+            // A person who may answer and not read has read it elsewhere.
             Err(why) if why.code() == Some("scope_missing") => {
                 let line = "the call is not shown: the token lacks the scope read".to_owned();
                 (vec![line], true)
@@ -116,7 +116,7 @@ async fn all_of(client: &Client, asked: &Approval) -> Vec<String> {
     approval_lines(&whole)
 }
 
-/// A line that somebody types. Nothing else is under way that it could hold up.
+/// A line that a person types. Nothing else is under way that it could hold up.
 fn typed() -> Result<String, Failure> {
     let mut line = String::new();
     match std::io::stdin().read_line(&mut line) {

@@ -79,7 +79,7 @@ pub(super) struct Chat {
 }
 
 /// Where a chat is held.
-struct Place {
+struct ChatServer {
     /// The base of the protocol.
     base: String,
     token: Option<String>,
@@ -111,7 +111,7 @@ impl Chat {
     }
 
     /// The server that is named, or the one that answers at the usual address, or this program.
-    async fn place(&self, invocation: &Invocation) -> Result<Place, Failure> {
+    async fn place(&self, invocation: &Invocation) -> Result<ChatServer, Failure> {
         let usual = format!("{}{USUAL_PATH}", invocation.url.trim_end_matches('/'));
         let base = self.base.clone().unwrap_or(usual);
         let token = token(invocation, &base, self.token_file.as_deref())?;
@@ -126,18 +126,30 @@ impl Chat {
             let server = base.trim_end_matches('/').strip_suffix(USUAL_PATH).map(str::to_owned);
             let is_usual = !url_is_named && self.base.is_none();
             let address = server.as_ref().filter(|_| !is_usual).map(|url| format!(" --url {url}"));
-            return Ok(Place { base, token, inside: None, server, address: address.unwrap_or_default() });
+            return Ok(ChatServer {
+                base,
+                token,
+                inside: None,
+                server,
+                address: address.unwrap_or_default(),
+            });
         }
         let (reached, left) = Reached::new(invocation, false, self.folder.for_inside()?).await?;
         let server = reached.client.base_url().to_owned();
         let base = format!("{}{USUAL_PATH}", server.trim_end_matches('/'));
         // Its address ends with it.
-        Ok(Place { base, token, inside: Some((reached, left)), server: Some(server), address: String::new() })
+        Ok(ChatServer {
+            base,
+            token,
+            inside: Some((reached, left)),
+            server: Some(server),
+            address: String::new(),
+        })
     }
 
     /// Within this program: runs that a killed process left unfinished come first. A turn of a session that waits for a
     /// person is not one of them: that session's own chat goes on with it, now or later.
-    async fn settle_unfinished(&self, place: &Place, view: View) -> Result<(), Failure> {
+    async fn settle_unfinished(&self, place: &ChatServer, view: View) -> Result<(), Failure> {
         let Some((reached, left)) = &place.inside else { return Ok(()) };
         let waits_in_a_session =
             |run: &recount_server::Unfinished| run.status == "waiting" && run.session.is_some();
@@ -147,7 +159,7 @@ impl Chat {
         unfinished.resolve(reached).await.map(drop)
     }
 
-    async fn talk(self, place: &Place, images: Vec<Block>, view: View) -> Result<(), Failure> {
+    async fn talk(self, place: &ChatServer, images: Vec<Block>, view: View) -> Result<(), Failure> {
         let client = AapClient::new(&place.base, place.token.as_deref())?;
         let failed = |why| Failure::Own(format!("signals cannot be heard: {why}"));
         let interrupts = signal(SignalKind::interrupt()).map_err(failed)?;

@@ -22,11 +22,8 @@ pub(super) struct Continue {
 impl Continue {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let Continue { run, prompt, follow } = self;
-        let request = ContinueRun {
-            prompt: prompt.join(" "),
-            model: follow.model.clone(),
-            ..ContinueRun::default()
-        };
+        let request =
+            ContinueRun { prompt: prompt.join(" "), model: follow.model.clone(), ..ContinueRun::default() };
         follow.run(invocation, async move |client| client.continue_run(&run, &request).await)
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn token(
     Ok(said)
 }
 
-/// What stands in a small file, without the line end at its end.
+/// The content of a small file, without the line end at its end.
 pub(super) fn small_file(path: &Path) -> Result<String, Failure> {
     let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
     let size = std::fs::metadata(path).map_err(|why| wrong(&why))?.len();

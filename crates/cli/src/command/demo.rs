@@ -45,7 +45,7 @@ impl Demo {
     }
 
     async fn play(self, view: View) -> Result<(), Failure> {
-        let folder = Folder::make()?;
+        let folder = DemoFolder::make()?;
         let data = self.data.unwrap_or_else(|| folder.0.join("data"));
         let project = folder.project()?;
         let options = Options {
@@ -58,8 +58,8 @@ impl Demo {
         };
         let (reached, _) = Reached::inside(options, None).await?;
         reached.work().await?;
-        let somebody = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
-        let wait = if somebody { limits::DEMO_WAIT_FOR_SOMEBODY } else { limits::DEMO_WAIT };
+        let is_attended = self.answers_from_stdin || std::io::IsTerminal::is_terminal(&std::io::stdin());
+        let wait = if is_attended { limits::DEMO_WAIT_ATTENDED } else { limits::DEMO_WAIT };
         note(&format!(
             "recount demo: a scripted model repairs a small script, without a key or a network and in a copy. \
              It asks you twice; without an answer in {} seconds, the demo answers itself.",
@@ -69,7 +69,7 @@ impl Demo {
             title: Some("Demo".to_owned()),
             budget_micros_usd: Some(BUDGET_MICROS_USD),
             kind: Some("agent_loop".to_owned()),
-            request_text: Some("Mend the greeting and clear up.".to_owned()),
+            request_text: Some("Repair the greeting and clean up.".to_owned()),
             workspace: Some(project),
             ..CreateTask::default()
         };
@@ -100,9 +100,9 @@ impl Demo {
 }
 
 /// A folder of our own among the temporary ones.
-struct Folder(PathBuf);
+struct DemoFolder(PathBuf);
 
-impl Folder {
+impl DemoFolder {
     fn make() -> Result<Self, Failure> {
         let parent = std::env::temp_dir();
         let process = std::process::id();
@@ -110,7 +110,7 @@ impl Folder {
             let folder = parent.join(format!("recount-demo-{process}-{attempt}"));
             // One that is there may be anybody's.
             match DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => return Ok(Folder(folder)),
+                Ok(()) => return Ok(DemoFolder(folder)),
                 Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(why) => return Err(failed(&folder, &why)),
             }

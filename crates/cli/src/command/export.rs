@@ -153,16 +153,16 @@ impl ExportSink {
 /// a run that cannot be read leaves no part of itself. A run longer than [`limits::EXPORT_HELD_BYTES_MAX`] is read twice.
 async fn write(place: &Place, run: &str, sink: &mut ExportSink) -> Result<Header, Failure> {
     let (header, held) = hold(place, run).await?;
-    let begun_at = sink.length()?;
+    let started_at = sink.length()?;
     sink.line(&header.line())?;
     if let Some(lines) = held {
         lines.lines().try_for_each(|line| sink.line(line))?;
         return Ok(header);
     }
     let Err(why) = read(place, &header, |line| sink.line(line)).await else { return Ok(header) };
-    match (sink, begun_at, why) {
-        (ExportSink::File(file), Some(begun_at), why) => {
-            file.cut(begun_at)?;
+    match (sink, started_at, why) {
+        (ExportSink::File(file), Some(started_at), why) => {
+            file.cut(started_at)?;
             Err(why)
         }
         // Its beginning is written already, so it cannot be left out any more.
@@ -207,8 +207,8 @@ async fn read(
 ) -> Result<(), Failure> {
     let run = &*header.run_id;
     let (events, first) = (header.events, header.first_sequence.unwrap_or(0));
-    let begun = header.start.as_deref().and_then(|start| Sum::beginning_at(run, first, start));
-    let mut sum = begun.unwrap_or_else(|| Sum::new(run));
+    let resumed = header.start.as_deref().and_then(|start| Sum::beginning_at(run, first, start));
+    let mut sum = resumed.unwrap_or_else(|| Sum::new(run));
     let mut read = first;
     while read < events {
         let page = place.events(run, read, |envelope| {

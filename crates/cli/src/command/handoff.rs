@@ -1,4 +1,4 @@
-//! `recount handoff`: work that runs give to somebody else. The first valid answer wins.
+//! `recount handoff`: work that runs give to a person or another agent. The first valid answer wins.
 
 use clap::{Args, Subcommand};
 use recount_client::Listing;

@@ -14,7 +14,7 @@ use self::blocks::{Block, Blocks};
 use super::invocation::{self, Invocation};
 use crate::failure::Failure;
 use crate::output::{Output, note};
-use crate::place::{Outcome, Place};
+use crate::place::{ImportOutcome, Place};
 use crate::render::clean;
 
 /// Import the runs of an export
@@ -53,7 +53,7 @@ impl Import {
             let name = block.name();
             export.take(&block);
             let outcome = match block {
-                Block { is_too_large: true, .. } => Outcome::Refused {
+                Block { is_too_large: true, .. } => ImportOutcome::Refused {
                     code: "limit_reached".to_owned(),
                     detail: format!(
                         "it is larger than {RUN_BYTES_MAX} bytes (RUN_BYTES_MAX); a run comes in whole"
@@ -99,8 +99,8 @@ impl Section {
     }
 
     /// Compares with what the export says of itself. The error is why it does not fit.
-    fn compare(self, end: Result<End, String>) -> Result<(), Outcome> {
-        let refused = |code: &str, detail| Outcome::Refused { code: code.to_owned(), detail };
+    fn compare(self, end: Result<End, String>) -> Result<(), ImportOutcome> {
+        let refused = |code: &str, detail| ImportOutcome::Refused { code: code.to_owned(), detail };
         let End { runs, events, left_out } = end.map_err(|why| refused("body_malformed", why))?;
         if left_out > 0 {
             note(&format!("{left_out} damaged runs were left out when this was exported"));
@@ -130,32 +130,32 @@ impl ImportTally {
         out: &mut Output,
         as_json: bool,
         name: &str,
-        outcome: &Outcome,
+        outcome: &ImportOutcome,
     ) -> Result<(), Failure> {
         match outcome {
-            Outcome::Imported { is_new: true, .. } => self.imported += 1,
-            Outcome::Imported { is_new: false, .. } => self.here_already += 1,
-            Outcome::Refused { .. } => self.refused += 1,
+            ImportOutcome::Imported { is_new: true, .. } => self.imported += 1,
+            ImportOutcome::Imported { is_new: false, .. } => self.here_already += 1,
+            ImportOutcome::Refused { .. } => self.refused += 1,
         }
         if as_json {
             let run = name.starts_with("run_").then_some(name);
             return out.value(&match outcome {
-                Outcome::Imported { events, head, is_new } => {
+                ImportOutcome::Imported { events, head, is_new } => {
                     json!({ "run_id": run, "ok": true, "imported": is_new, "events": events, "head": head })
                 }
-                Outcome::Refused { code, detail } => {
+                ImportOutcome::Refused { code, detail } => {
                     json!({ "run_id": run, "ok": false, "imported": false, "code": code, "detail": detail })
                 }
             });
         }
         let line = match outcome {
-            Outcome::Imported { events, head, is_new: true } => {
+            ImportOutcome::Imported { events, head, is_new: true } => {
                 format!("{name} imported, {events} events, head {head}")
             }
-            Outcome::Imported { events, head, is_new: false } => {
+            ImportOutcome::Imported { events, head, is_new: false } => {
                 format!("{name} already present, {events} events, head {head}")
             }
-            Outcome::Refused { code, detail } => format!("{name} refused: {detail} ({code})"),
+            ImportOutcome::Refused { code, detail } => format!("{name} refused: {detail} ({code})"),
         };
         out.line(&clean::line(&line))
     }

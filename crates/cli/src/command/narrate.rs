@@ -27,9 +27,9 @@ use crate::output::note;
 #[derive(Args)]
 #[command(after_help = KEYS, group(clap::ArgGroup::new("subject").required(true).args(["run", "all"])))]
 pub(super) struct Narrate {
-    /// The run's id
+    /// Id of the run
     run: Option<String>,
-    /// All runs
+    /// Narrate all runs
     #[arg(long)]
     all: bool,
     /// Print lines instead of speaking them
@@ -38,13 +38,13 @@ pub(super) struct Narrate {
     /// Speak only prompts, errors, and where runs begin and end
     #[arg(long, conflicts_with = "verbosity")]
     brief: bool,
-    /// How much is spoken
+    /// Level of detail to speak
     #[arg(long, value_enum, default_value_t = Amount::Normal)]
     verbosity: Amount,
-    /// Languages to speak, the preferred one first, such as ar or en-GB; several with commas
+    /// Languages to speak, such as ar or en-GB; the preferred one first, separated by commas
     #[arg(long, value_name = "TAGS", value_delimiter = ',', default_value = "en-US")]
     language: Vec<String>,
-    /// How fast speech is, from -100 to 100; without it as set in speech-dispatcher
+    /// Speech rate, from -100 to 100; default: the rate set in speech-dispatcher
     #[arg(long, value_name = "RATE", allow_negative_numbers = true, value_parser = clap::value_parser!(i8).range(-100..=100))]
     rate: Option<i8>,
 }

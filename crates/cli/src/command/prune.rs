@@ -16,7 +16,7 @@ pub(super) struct Prune {
     /// Id of the run
     #[arg(conflicts_with_all = ["max_age", "max_events", "max_bytes"])]
     run: Option<String>,
-    /// First event to keep; default: the run's ending
+    /// First event to keep; default: the event that ended the run
     #[arg(long, value_name = "SEQUENCE", requires = "run")]
     before: Option<u64>,
     /// Prune runs that ended longer ago than this, such as 30d, 12h or 45m

@@ -17,8 +17,8 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// The server of an address that somebody named, or the one that answers at the usual one, or none: then this
-    /// program becomes one, whose runs may work in this folder: who asks for it here could go there anyway. Then nobody
+    /// The server at the given address, or the one that answers at the usual one, or none: then this
+    /// program becomes one, whose runs may work in this folder: the person who asks could go there anyway. Then nobody
     /// works there before [`Reached::work`], and what an earlier program left unfinished comes with it.
     pub(super) async fn new(
         invocation: &Invocation,

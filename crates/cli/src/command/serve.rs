@@ -52,10 +52,10 @@ pub(super) struct Serve {
     /// Allow runs to use this folder and everything below it as a workspace; repeatable
     #[arg(long, value_name = "DIR")]
     allow_workspace: Vec<String>,
-    /// Serve the room /aaep/legacy/conformance, whose agent plays scripts, to conformance suites
+    /// Serve an agent that plays scripts at /aaep/legacy/conformance, for conformance suites
     #[arg(long)]
     conformance_agent: bool,
-    /// Send the id of each session before it, as the public conformance suite needs
+    /// Send the id of each session before its first event, as the public conformance suite requires
     #[arg(long, requires = "conformance_agent")]
     suite_compat: bool,
     /// Log level: error, warn, info, debug or trace

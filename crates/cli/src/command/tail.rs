@@ -19,7 +19,7 @@ pub(super) struct Tail {
     /// Start after this event: its sequence in the run, or with --all its position; -1 is the beginning
     #[arg(long, value_name = "CURSOR", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..))]
     after: Option<i64>,
-    /// Follow new events until the run ends; with --all, until interrupted
+    /// Keep following new events until the run ends; with --all, until interrupted
     #[arg(short, long)]
     follow: bool,
     /// Show streamed text piece by piece, and never shorten text
@@ -28,10 +28,10 @@ pub(super) struct Tail {
     /// With --all, only events of these types, such as run.failed or tool.*, separated by commas
     #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', conflicts_with = "run")]
     types: Vec<String>,
-    /// With --all, only events of this task; repeatable
+    /// With --all, only events of runs in this task; repeatable
     #[arg(long, value_name = "TASK", conflicts_with = "run")]
     task: Vec<String>,
-    /// With --all, only events of this session; repeatable
+    /// With --all, only events of runs in this session; repeatable
     #[arg(long, value_name = "SESSION", conflicts_with = "run")]
     session: Vec<String>,
     /// With --all, only events of runs with this status, such as waiting, separated by commas
@@ -146,7 +146,7 @@ fn tell_at(
     lines.iter().try_for_each(|line| asking.out.line(&format!("{before}{line}")))
 }
 
-/// Tells what was begun and never completed.
+/// Prints what was started and never completed.
 pub(super) fn finish(asking: &mut Asking, account: &mut Account) -> Result<(), Failure> {
     asking.out.lines(&account.finish())
 }

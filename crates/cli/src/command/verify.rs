@@ -1,6 +1,6 @@
 //! `recount verify`: reads every event's bytes and says whether the account is whole and unaltered.
 //!
-//! What is compared with the server's digest detects damage, and edits by somebody who did not adjust the
+//! What is compared with the server's digest detects damage, and edits by a person who did not adjust the
 //! digest as well. Against the others helps only a digest noted elsewhere: `--expect` and `--digests`.
 
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ pub(super) struct Verify {
     /// Verify all runs of this data folder, which no server may be using
     #[arg(long, value_name = "DIR", conflicts_with = "run")]
     data: Option<PathBuf>,
-    /// Require the run to start with the events that had this head; later events may follow
+    /// Require the run to begin with the events that this digest head covers; newer events may follow
     #[arg(long, value_name = "HEAD", requires = "run", conflicts_with_all = ["all", "data", "digests"])]
     expect: Option<String>,
     /// Compare with digests saved from recount digest; without other options, verifies the runs in the file
@@ -97,7 +97,7 @@ impl Verify {
                 Err(ClientError::Problem(why)) if is_many && why.code == "run_erased" => {
                     VerifyReport::erased(&run, 0, "", &noted)
                 }
-                // The other runs may be in order, and whoever asks wants to know.
+                // The other runs may be in order, so the check goes on.
                 Err(ClientError::Problem(why)) if is_many && !is_of_caller(&why) => {
                     VerifyReport::unchecked(&run, &why.detail)
                 }
@@ -165,11 +165,11 @@ async fn check_once(
         Err(ClientError::Problem(why)) if why.code == "run_damaged" => (None, Some(why.detail)),
         Err(why) => return Err(why),
     };
-    let begun = digest.as_ref().and_then(|digest| {
+    let resumed = digest.as_ref().and_then(|digest| {
         let start = digest.start.as_deref()?;
         Checker::beginning_at(run, digest.first_sequence, start)
     });
-    let mut checker = begun.unwrap_or_else(|| Checker::new(run)).against(noted);
+    let mut checker = resumed.unwrap_or_else(|| Checker::new(run)).against(noted);
     let mut left =
         digest.as_ref().map_or(u64::MAX, |digest| digest.events - checker.count().min(digest.events));
     let mut after = checker.count().checked_sub(1);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::clean;
-use super::sentence::{self, Data, Said};
+use super::sentence::{self, Data, Sentence};
 
 /// Lines of a text that are shown when not everything is asked for; how many are left out is said.
 const TEXT_LINES_MAX: usize = 20;
@@ -39,7 +39,7 @@ struct Gathered {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct StoredEnvelope<'a> {
     #[serde(borrow)]
     schema_version: Cow<'a, str>,
     #[serde(borrow)]
@@ -68,7 +68,7 @@ impl Account {
     /// What one event says.
     pub(crate) fn event(&mut self, bytes: &[u8]) -> Vec<String> {
         let text = String::from_utf8_lossy(bytes);
-        let envelope: Envelope<'_> = match serde_json::from_str(&text) {
+        let envelope: StoredEnvelope<'_> = match serde_json::from_str(&text) {
             Ok(envelope) => envelope,
             Err(_) => return vec![format!("not an event: {}", clean::line(&text))],
         };
@@ -85,7 +85,7 @@ impl Account {
             self.complete(&envelope, &data);
         }
         let said = sentence::of(&envelope.type_name, &data)
-            .unwrap_or_else(|| Said::line(format!("data {}", envelope.data.get())));
+            .unwrap_or_else(|| Sentence::line(format!("data {}", envelope.data.get())));
         let mut lines = Vec::new();
         if let Some(day) = envelope.occurred_at.get(..10).filter(|day| *day != self.day) {
             self.day = day.to_owned();
@@ -103,7 +103,7 @@ impl Account {
         lines
     }
 
-    /// What was begun and never completed.
+    /// What was started and never completed.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some((block, gathered)) = self.gathered.pop_first() {
@@ -114,7 +114,7 @@ impl Account {
     }
 
     /// Keeps a piece of text for its block. `None` when the event is no piece.
-    fn gather(&mut self, envelope: &Envelope<'_>, data: &Data) -> Option<Vec<String>> {
+    fn gather(&mut self, envelope: &StoredEnvelope<'_>, data: &Data) -> Option<Vec<String>> {
         let (block, piece) = match &*envelope.type_name {
             "assistant.text_delta" => (self.block(envelope, data, "text")?, data.text("delta")?),
             "assistant.thinking_delta" => (self.block(envelope, data, "thinking")?, data.text("delta")?),
@@ -138,7 +138,7 @@ impl Account {
     }
 
     /// Forgets the pieces of a block that is now told as a whole.
-    fn complete(&mut self, envelope: &Envelope<'_>, data: &Data) {
+    fn complete(&mut self, envelope: &StoredEnvelope<'_>, data: &Data) {
         let kind = match &*envelope.type_name {
             "assistant.text_complete" => "text",
             "assistant.thinking_complete" => "thinking",
@@ -150,7 +150,7 @@ impl Account {
         }
     }
 
-    fn block(&self, envelope: &Envelope<'_>, data: &Data, kind: &'static str) -> Option<Block> {
+    fn block(&self, envelope: &StoredEnvelope<'_>, data: &Data, kind: &'static str) -> Option<Block> {
         Some((
             envelope.run_id.clone().into_owned(),
             kind,
@@ -163,11 +163,11 @@ impl Account {
         let (run, kind, turn, _) = block;
         let run = if self.names_runs { format!("{}  ", clean::line(run)) } else { String::new() };
         let head = format!("{run}since {}  unfinished {kind} of turn {turn}", gathered.first_sequence);
-        self.say(head, &Said::text("", &gathered.text), lines);
+        self.say(head, &Sentence::text("", &gathered.text), lines);
     }
 
     /// Puts a sentence behind its head, and its text behind or below it.
-    fn say(&self, head: String, said: &Said, lines: &mut Vec<String>) {
+    fn say(&self, head: String, said: &Sentence, lines: &mut Vec<String>) {
         let mut first = head;
         if !said.line.is_empty() {
             first.push_str("  ");

@@ -1,6 +1,6 @@
 //! A talk with an agent in words: what it says as it says it, its calls and their results in short, what it asks.
 //!
-//! See [`Telling`] for a turn as it comes; the rest are lines about what is there. Thoughts are told line by line with
+//! See [`TurnPrinter`] for a turn as it comes; the rest are lines about what is there. Thoughts are told line by line with
 //! their name before each, so that they can be told from the answer without colours. Pure, as all of this folder.
 
 mod history;
@@ -25,7 +25,7 @@ const CALLS_MAX: usize = 256;
 const THINKING: &str = "thinking: ";
 
 /// Turns the events of turns into text.
-pub(crate) struct Telling {
+pub(crate) struct TurnPrinter {
     paint: Paint,
     /// Whether signs such as `▸` are left out.
     is_plain: bool,
@@ -46,9 +46,9 @@ enum Piece {
     Thinking,
 }
 
-impl Telling {
+impl TurnPrinter {
     pub(crate) fn new(paint: Paint) -> Self {
-        Telling {
+        TurnPrinter {
             paint,
             is_plain: false,
             width: None,
@@ -62,7 +62,7 @@ impl Telling {
 
     /// Words alone, for who listens: without signs.
     pub(crate) fn plain(self, is_plain: bool) -> Self {
-        Telling { is_plain, ..self }
+        TurnPrinter { is_plain, ..self }
     }
 
     /// From here on lines are broken after so many columns, or not at all.

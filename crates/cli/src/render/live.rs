@@ -1,7 +1,7 @@
-//! A run told while it happens, for who started it: what the agent says as it comes, a line for each call and each
+//! A run printed while it happens, for the person that started it: what the agent says as it comes, a line for each call and each
 //! ending, what commands write, changes of files, and what people are asked. See [`Live`].
 //!
-//! Unlike [`Account`](super::Account), which leaves nothing out, this tells what somebody in front of it wants to
+//! Unlike [`Account`](super::Account), which leaves nothing out, this prints what a person in front of it wants to
 //! know, and names where the rest is. A sign such as `▸` or `✓` always has a word beside it.
 
 mod answer;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::busy::Busy;
-use self::output::Output;
+use self::output::CallOutput;
 pub(crate) use self::paint::{Paint, without_sign};
 pub(crate) use self::prompt::{Kind, Prompt, approval_lines};
 use super::flow::{self, Flow};
@@ -62,7 +62,7 @@ pub(crate) struct Live {
 /// A call under way.
 #[derive(Default)]
 struct Call {
-    output: Output,
+    output: CallOutput,
     /// What is known of how its command ended, and whether well.
     exit: Option<(String, bool)>,
     /// Why not all of its output is here.
@@ -95,7 +95,7 @@ pub(crate) struct Told {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct LiveEnvelope<'a> {
     run_id: String,
     #[serde(default)]
     task_id: Option<String>,
@@ -170,7 +170,7 @@ impl Live {
     /// What one event says.
     pub(crate) fn event(&mut self, bytes: &str) -> Told {
         let mut told = Told::default();
-        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(bytes) else {
+        let Ok(envelope) = serde_json::from_str::<LiveEnvelope<'_>>(bytes) else {
             self.line(&mut told, &format!("not an event: {}", clean::line(bytes)));
             return told;
         };
@@ -401,7 +401,7 @@ impl Live {
         }
     }
 
-    fn run(&mut self, envelope: &Envelope<'_>, data: &Data, told: &mut Told) {
+    fn run(&mut self, envelope: &LiveEnvelope<'_>, data: &Data, told: &mut Told) {
         match envelope.type_name.as_str() {
             "run.queued" => {
                 let mut line = format!("run {}", clean::line(&envelope.run_id));
@@ -457,7 +457,7 @@ impl Live {
                 (ending, format!("{} {words}{facts}", self.paint.bad("✗ failed:")))
             }
             _ => {
-                let (by, why) = (data.text("by").unwrap_or("somebody"), data.text("reason"));
+                let (by, why) = (data.text("by").unwrap_or("an unknown caller"), data.text("reason"));
                 let why = why.filter(|why| !why.is_empty()).map_or(String::new(), |why| format!(": {why}"));
                 let words = clean::line(&format!("{by}{why}"));
                 (Ending::Cancelled, format!("{} {words}{facts}", self.paint.bad("✗ cancelled by")))

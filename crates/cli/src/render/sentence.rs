@@ -65,27 +65,27 @@ impl Data {
 }
 
 /// A sentence, and a text that may be long.
-pub(super) struct Said {
+pub(super) struct Sentence {
     pub(super) line: String,
     pub(super) text: Option<String>,
 }
 
-impl Said {
+impl Sentence {
     pub(super) fn line(line: impl Into<String>) -> Self {
-        Said { line: line.into(), text: None }
+        Sentence { line: line.into(), text: None }
     }
 
     pub(super) fn text(line: impl Into<String>, text: impl Into<String>) -> Self {
-        Said { line: line.into(), text: Some(text.into()) }
+        Sentence { line: line.into(), text: Some(text.into()) }
     }
 
     fn with(line: impl Into<String>, text: Option<impl Into<String>>) -> Self {
-        Said { line: line.into(), text: text.map(Into::into).filter(|text| !text.is_empty()) }
+        Sentence { line: line.into(), text: text.map(Into::into).filter(|text| !text.is_empty()) }
     }
 }
 
 /// The sentence for an event; `None` for types and shapes that are not known here.
-pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
     let (group, _) = type_name.split_once('.')?;
     match group {
         "run" | "child_run" | "turn" | "cost" | "gap" | "context" | "workspace" => run::of(type_name, data),

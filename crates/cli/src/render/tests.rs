@@ -130,7 +130,7 @@ fn long_texts_are_shortened_unless_all_is_asked_for() {
 fn identifiers() {
     assert_eq!(super::short("call_01J00000000000000000ABCDEF"), "call_…ABCDEF");
     assert_eq!(super::short("call_1"), "call_1");
-    assert_eq!(super::short("ünusual_identifier_of_somebody_else"), "ünusual_identifier_of_somebody_else");
+    assert_eq!(super::short("ünusual_identifier_of_another_client"), "ünusual_identifier_of_another_client");
 }
 
 fn tree() -> PathBuf {

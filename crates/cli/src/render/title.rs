@@ -74,9 +74,9 @@ mod tests {
 
     #[test]
     fn a_long_one_is_cut_between_words() {
-        let long = "Mend the parser of configuration files, so that unknown keys name the nearest known key";
+        let long = "Test the parser of configuration files, so that unknown keys name the nearest known key";
         let title = of_request(long).unwrap();
-        assert_eq!(title, "Mend the parser of configuration files, so that unknown keys…");
+        assert_eq!(title, "Test the parser of configuration files, so that unknown keys…");
         let word = of_request(&"x".repeat(200)).unwrap();
         assert!(columns(&word) <= COLUMNS_MAX && word.ends_with('…'));
     }

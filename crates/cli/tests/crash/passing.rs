@@ -20,7 +20,7 @@ struct Known {
     texts: BTreeMap<u64, String>,
     /// Events that were acknowledged.
     events: u64,
-    /// The first event that somebody was told is left.
+    /// The first event that a client was told is left.
     first: u64,
     /// Nothing but the ending and its markers is left, and was seen behind a start.
     settled: bool,
@@ -170,7 +170,7 @@ impl Passing {
         change(self.known.borrow_mut().get_mut(run).expect("it is known since it was made"));
     }
 
-    /// An event reads the same whoever reads it, and when.
+    /// An event reads the same for every reader, at any time.
     fn compare(&self, run: &str, sequence: u64, envelope: &str) {
         let mut read = self.read.borrow_mut();
         let before = read.entry((run.to_owned(), sequence)).or_insert_with(|| envelope.to_owned());

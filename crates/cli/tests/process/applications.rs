@@ -56,7 +56,7 @@ end = "Nothing more."
 [[scene]]
 when = "say hello"
 [[scene.turn]]
-text = "Hello there, whoever you are."
+text = "Hello there, dear old friend."
 
 [[scene]]
 when = "slow"
@@ -322,7 +322,7 @@ fn who_needs_a_key_and_for_what() {
     }
 }
 
-/// P-010, P-015: below every base path, with and without a slash at the end; and what is not there is told in the
+/// P-010, P-015: below every base path, with and without a slash at the end; and what is missing is reported in the
 /// protocol's words.
 #[test]
 fn every_base_path_leads_to_the_same_sessions() {
@@ -403,7 +403,7 @@ fn a_server_that_stops_says_so_to_those_it_is_talking_to() {
     assert_eq!(last.data["error"]["retryable"], true, "{}", last.data);
     drop(server);
 
-    // It goes on where it was, and whoever comes again hears the rest.
+    // It goes on where it was, and a client that comes again hears the rest.
     let server = scene.serve(&[]);
     let application = Application::of(&server);
     let again = application.clone().with("last-event-id", &cursor.unwrap());
@@ -431,7 +431,7 @@ fn what_an_application_sent_as_a_secret_is_nowhere_to_be_found() {
         "agent": {"name": "clerk", "tools": [{"name": "glob"}], "options": {"key": first, "language": "Dutch"}},
         "tools": weather(),
     }));
-    // Somebody repeats both to the agent, one of them before the agent has it.
+    // A client repeats both to the agent, one of them before the agent has it.
     let content = format!("say hello control-word {first} {second}");
     let body = json!({"messages": [{"role": "user", "content": content}], "stream": "message",
         "agent": {"options": {"token": second}}});

@@ -56,7 +56,7 @@ async fn what_is_done_to_a_server_is_recorded_and_can_be_followed() {
     });
     assert_eq!(created["data"], wanted);
 
-    // Whoever is no administrator does not see it, and that is recorded too.
+    // A caller that is no administrator does not see it, and that is recorded too.
     let url = server.url();
     let refused = Answer::of(recount().env("RECOUNT_TOKEN", secret).args(["--url", &url, "tail", "--audit"]));
     refused.bad(1, "scope_missing");

@@ -149,7 +149,7 @@ async fn what_cannot_be_is_refused_and_leaves_nothing() {
     server.ask(&["backup", place.path().to_str().unwrap()]).bad(2, "exists already");
     server.ask(&["backup", &format!("{there}/below")]).bad(2, "is not a folder");
     assert_eq!(std::fs::read_to_string(there).unwrap(), "mine");
-    assert!(!data.path().join("backups").exists(), "nothing was begun");
+    assert!(!data.path().join("backups").exists(), "nothing was started");
     // The folder for backups is in the way.
     std::fs::write(data.path().join("backups"), "a file").unwrap();
     let elsewhere = place.path().join("elsewhere");

@@ -397,7 +397,7 @@ fn a_turn_with_a_name_is_heard_further_after_a_break_and_nothing_is_told_twice()
     let answer = say(&server, &["--message", "x"]);
     assert!(answer.words.contains("reconnecting") && answer.words.contains("reconnected"), "{answer:?}");
     assert!(answer.words.contains("usage: input tokens 3"), "{answer:?}");
-    // What was said stands in whole lines around the notes.
+    // What was said is in whole lines around the notes.
     assert_eq!(answer.good().replace('\n', ""), "One two three.");
     let told = say(&server, &["--message", "x", "--json"]).good();
     let ids: Vec<Value> =

@@ -285,7 +285,7 @@ async fn a_folder_that_cannot_be_locked_is_told_plainly() {
     let server = Server::start(data.path());
     story::whole(&client(&server), "locked").await;
     drop(server);
-    // Cannot be written by anybody, whoever runs this test.
+    // No user that runs this test can write it.
     std::fs::remove_file(data.path().join("lock")).unwrap();
     std::fs::create_dir(data.path().join("lock")).unwrap();
     offline(data.path(), &[]).bad(5, "use a copy of it");

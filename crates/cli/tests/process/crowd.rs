@@ -161,7 +161,7 @@ fn who_finds_no_place_is_told_when_to_come_again() {
     for socket in &mut inside {
         assert_eq!(ask(&server, socket).0, 200, "those inside are served on");
     }
-    // Whoever comes from elsewhere is served, too.
+    // A client from elsewhere is served, too.
     let mut elsewhere = [(); 2].map(|()| connect_from([127, 0, 0, 2], &server));
     for _ in 0..20 {
         for socket in &mut elsewhere {

@@ -13,12 +13,12 @@ const ROUNDS: usize = 6;
 const RUNS: usize = 12;
 const NOTES: usize = 120;
 
-/// What somebody was told before the server died.
+/// What a client was told before the server died.
 #[derive(Default)]
 struct Told {
     /// Events of a run that were acknowledged, and the first that was said to be left.
     runs: BTreeMap<String, (u64, u64)>,
-    /// Runs of tasks that somebody wanted deleted, and whether it was acknowledged.
+    /// Runs of tasks that a client wanted deleted, and whether it was acknowledged.
     deleted: BTreeMap<String, (String, bool)>,
 }
 
@@ -74,7 +74,7 @@ async fn check(client: &Client, told: &Told) {
         let run_says = left(client, run).await.map_err(gone).err().flatten();
         match task_says.as_deref() {
             Some("task_erased") => {
-                // The server that started next finishes what was begun; asking again waits for that.
+                // The server that started next finishes open deletions; asking again waits for that.
                 let again = client.delete_task(task).await.map_err(gone).err().flatten();
                 assert!(again.is_none() || again.as_deref() == Some("task_erased"), "{again:?}");
                 let run_says = left(client, run).await.map_err(gone).err().flatten();

@@ -1,6 +1,6 @@
 //! A server of a later release: `show` and `tail` tell what it says, and take no harm from what they do not know.
 //!
-//! What such a server may send stands in `testdata/future/`.
+//! What such a server may send is in `testdata/future/`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -131,7 +131,7 @@ async fn a_run_that_failed_is_resumed_branched_repeated_and_continued() {
 
     assert_eq!(chain.server.ask(&["digest", &chain.failed.id]).good(), digest, "the original is as it was");
     let shown = chain.client.get_run(&chain.failed.id).await.unwrap();
-    assert_eq!(shown.successor_run_ids, [retried.id, again.id, branch.id, resumed.id.clone()]);
+    assert_eq!(shown.successor_run_ids, [&retried.id, &again.id, &branch.id, &resumed.id].map(Clone::clone));
     let shown = chain.server.ask(&["show", &resumed.id]);
     let told = format!("after {}\nfollowed by {}\n", chain.failed.id, continued.id);
     assert!(shown.words.contains(&told), "{}", shown.words);

@@ -1,4 +1,4 @@
-//! A write-ahead log that was damaged while no server ran: the loss is named by whoever looks, the server does not
+//! A write-ahead log that was damaged while no server ran: every tool that looks names the loss, the server does not
 //! start on it, and what is missing is given up only by its number.
 
 use std::path::Path;

@@ -38,6 +38,7 @@ mod runs;
 mod sandboxed;
 mod secrets;
 mod server;
+mod standard_io;
 mod story;
 mod tails;
 mod tamper;

@@ -106,7 +106,7 @@ async fn everything_moves_to_a_fresh_server() {
     }
     here.ask(&["verify", "--all"]).good();
     assert_eq!(here.ask(&["ls", "--json"]).good(), listed);
-    // What a task was called stands in no run of it.
+    // No run holds the title of its task.
     let task: Value = serde_json::from_str(&here.ask(&["ls", "--tasks", "--json"]).good()).unwrap();
     for name in ["id", "latest_run_id", "runs", "status", "title"] {
         assert_eq!(task[name], tasks[name], "{name}");

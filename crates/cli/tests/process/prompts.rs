@@ -141,7 +141,7 @@ async fn a_deadline_is_moved_whatever_it_is_of() {
 }
 
 #[tokio::test]
-async fn a_session_is_begun_listed_told_and_deleted() {
+async fn a_session_is_opened_listed_told_and_deleted() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();

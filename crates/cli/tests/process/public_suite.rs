@@ -72,6 +72,70 @@ fn without_the_id_before_the_session_the_public_suite_misses_its_start_and_nothi
     assert_eq!(run.failed("warning"), ["L2-CONF-002"], "{}", run.output);
 }
 
+/// A server with a room at the root of a further address, and that address.
+fn with_a_port_of_its_own(data: &Path) -> (Server, String) {
+    let mut command = recount();
+    command.args([
+        "serve",
+        "--bind",
+        "127.0.0.1:0",
+        "--log",
+        "warn",
+        "--conformance-agent",
+        "--suite-compat",
+    ]);
+    command.env("RECOUNT_AAEP__ROOM_BIND", "127.0.0.1:0").arg("--data").arg(data);
+    let server = Server::of(&mut command).listening();
+    let said = server.words.iter().find_map(|line| line.strip_prefix("a room is at the root of "));
+    let root = said.expect("the server says where the room is").to_owned();
+    (server, root)
+}
+
+#[test]
+fn the_public_suite_passes_at_the_root_of_a_port_of_its_own() {
+    let data = tempfile::tempdir().unwrap();
+    let (server, root) = with_a_port_of_its_own(data.path());
+    passes(&suite(&root, 1), 1);
+    passes(&suite(&format!("{}/ws", root.replace("http://", "ws://")), 2), 2);
+    assert_eq!(curl(&[&format!("{root}/healthz")]), r#"{"status":"ok"}"#);
+    // The rest of the server is elsewhere, and rooms are not at the root of the server.
+    let status = |url: String| {
+        let asked = std::process::Command::new("curl")
+            .args(["--silent", "--path-as-is", "--output", "/dev/null", "--write-out", "%{http_code}", &url])
+            .output()
+            .unwrap();
+        String::from_utf8(asked.stdout).unwrap()
+    };
+    assert_eq!(status(format!("{}/v1/runs", server.url())), "200");
+    for url in [
+        format!("{root}/v1/runs"),
+        format!("{root}/../../../v1/runs"),
+        format!("{root}/aaep/v1/events"),
+        format!("{}/messages", server.url()),
+    ] {
+        assert_eq!(status(url.clone()), "404", "{url}");
+    }
+}
+
+#[test]
+fn a_port_for_a_room_that_more_than_this_machine_could_reach_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let refused = |bind: &str, rooms: &str, words: &str| {
+        let mut serve = recount();
+        serve.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(data.path());
+        serve.env("RECOUNT_AAEP__ROOM_BIND", bind).env("RECOUNT_AAEP__ROOMS", rooms);
+        Answer::of(&mut serve).bad(2, words);
+    };
+    refused(
+        "0.0.0.0:0",
+        "loopback",
+        "aaep.room_bind is 0.0.0.0:0, which is no loopback address; use a loopback",
+    );
+    refused("0.0.0.0:0", "everywhere", "no token is required; set access.require_token to true");
+    refused("127.0.0.1:0", "off", "set aaep.rooms to loopback");
+    refused("here", "loopback", "aaep.room_bind is \"here\"; use off, or an address with a port");
+}
+
 fn curl(arguments: &[&str]) -> String {
     let asked = std::process::Command::new("curl")
         .args(["--silent", "--show-error", "--fail"])

@@ -40,7 +40,7 @@ end = "Nothing more."
 [[scene]]
 when = "say hello"
 [[scene.turn]]
-text = "Hello there, whoever you are."
+text = "Hello there, dear old friend."
 usage = { input_tokens = 1000, output_tokens = 10 }
 
 [[scene]]
@@ -188,7 +188,7 @@ async fn a_run_is_told_with_its_cost() {
     let run = newest(&server).await;
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines[0].starts_with(&format!("run {}", run.id)), "{told}");
-    assert!(lines.contains(&"Hello there, whoever you are."), "{told}");
+    assert!(lines.contains(&"Hello there, dear old friend."), "{told}");
     assert!(told.contains("✓ finished: completed (1 turn, "), "{told}");
     assert!(told.ends_with("cost: 0.00102 USD, 1000 tokens in, 10 tokens out\n"), "{told}");
     assert_eq!(run.task_id, None);
@@ -323,7 +323,7 @@ async fn what_is_attached_is_kept_and_named() {
 }
 
 #[tokio::test]
-async fn somebody_at_the_terminal_is_asked() {
+async fn a_person_at_the_terminal_is_asked() {
     let scene = Scene::new();
     let server = scene.server();
     let mut terminal = scene.at_terminal(&server, &["clear up"]);
@@ -367,7 +367,7 @@ async fn questions_take_a_number_or_words() {
 }
 
 #[tokio::test]
-async fn somebody_else_may_answer_first() {
+async fn another_client_may_answer_first() {
     let scene = Scene::new();
     let server = scene.server();
     let mut terminal = scene.at_terminal(&server, &["clear up"]);
@@ -394,7 +394,7 @@ async fn somebody_else_may_answer_first() {
     let (rest, status) = following.end();
     assert!(status == 0 && rest.iter().any(|line| line == "That was it."), "{rest:?}");
 
-    // Lines of a pipe are answers where somebody says so.
+    // Lines of a pipe are answers where an option says so.
     let mut piped = scene.run(&server, &["clear up", "--answers-from-stdin"]);
     let lines = scene.path("answers");
     std::fs::write(&lines, "n not now\n").unwrap();
@@ -418,7 +418,7 @@ async fn an_interrupt_cancels_the_run() {
     let following = Following::of(&mut scene.run(&server, &["slow"]));
     while !following.line().starts_with("run ") {}
     server.ask(&["cancel", &newest(&server).await.id]).good();
-    assert_eq!(following.end().1, 6, "somebody else cancelled it");
+    assert_eq!(following.end().1, 6, "another client cancelled it");
 }
 
 #[tokio::test]
@@ -448,7 +448,7 @@ async fn without_a_server_the_program_is_one_itself() {
         told.words.contains("no server at http://127.0.0.1:8765; started one for this command"),
         "{told:?}"
     );
-    assert!(told.data.contains("Hello there, whoever you are."), "{told:?}");
+    assert!(told.data.contains("Hello there, dear old friend."), "{told:?}");
     assert_eq!(told.status, 0);
     let mut verify = recount();
     let checked = Answer::of(verify.args(["verify", "--data"]).arg(scene.path("data"))).good();

@@ -156,7 +156,7 @@ fn check(found: &Found, canaries: &[Canary]) {
         }
         for needle in needles {
             for (place, text) in found {
-                assert!(!text.contains(needle), "{needle:?} of {:?} stands in {place}", canary.text);
+                assert!(!text.contains(needle), "{needle:?} of {:?} is in {place}", canary.text);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Changing what a store holds behind its back, as somebody with the file and a SQLite tool could.
+//! Changing what a store holds behind its back, as a person with the file and a SQLite tool could.
 
 use std::path::Path;
 

@@ -101,7 +101,7 @@ impl Terminal {
         pipe.write_all(keys.as_bytes()).and_then(|()| pipe.flush()).expect("the terminal takes keys");
     }
 
-    /// As somebody who presses Ctrl-C.
+    /// As a person who presses Ctrl-C.
     pub(crate) fn interrupt(&mut self) {
         self.press("\u{3}");
     }

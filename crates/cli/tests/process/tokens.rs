@@ -82,7 +82,7 @@ fn two_tenants_as_the_page_says() {
     assert_eq!(offline.lines().count(), 2, "{offline}");
 }
 
-/// A run of whoever has the token.
+/// A run of the client that has the token.
 fn new_run(server: &Server, token: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = recount_client::Client::new(&server.url(), Some(token)).unwrap();

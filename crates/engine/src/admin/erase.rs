@@ -211,7 +211,7 @@ impl AdminHandle {
         self.write().writers.ask(run, Erase { by: by.to_owned() }).await
     }
 
-    /// Goes on with what was begun to be deleted when the last process died.
+    /// Continues the deletions that were open when the last process died.
     pub(crate) fn finish_deletions(&self) {
         let admin = self.clone();
         self.ground().world.tasks.spawn(Kind::Service, move |mut shutdown| async move {
@@ -225,7 +225,7 @@ impl AdminHandle {
 
     async fn finish_all(&self) {
         while let Err(error) = self.finish_each().await {
-            tracing::warn!(%error, "a deletion that was begun could not be finished yet");
+            tracing::warn!(%error, "an open deletion could not be finished yet");
             tokio::time::sleep(limits::ERASE_RETRY).await;
         }
     }
@@ -246,7 +246,7 @@ impl AdminHandle {
             for row in page {
                 let whole = Whole::parse(&row.key)?;
                 let _turn = self.housekeeping.lock().await;
-                // Somebody may have asked again in the meantime.
+                // A client may have asked again in the meantime.
                 if self.ground().store().row(rows::ERASING, &row.key).await?.is_some() {
                     self.finish_erasing(whole).await?;
                 }

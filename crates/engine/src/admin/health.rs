@@ -43,7 +43,7 @@ impl AdminHandle {
         Ok(self.ground().store().integrity().await?)
     }
 
-    /// Copies the whole store, as it is at one moment, to a folder that is not there yet. Work goes on.
+    /// Copies the whole store, as it is at one moment, to a folder that does not exist yet. Work goes on.
     pub async fn backup(&self, to: std::path::PathBuf) -> Result<(), Error> {
         Ok(self.ground().store().backup(to).await?)
     }

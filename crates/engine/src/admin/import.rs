@@ -288,7 +288,7 @@ async fn append(
                 };
                 return Ok(Taken { imported, ended: state.is_ended(), deadline: next_deadline(state) });
             }
-            // Somebody else imported it in the same moment.
+            // Another client imported it in the same moment.
             Err(AppendError::TailMoved { .. }) => {
                 if let Some(tail) = store.tail(&stream).await? {
                     return here_already(import, &tail);

@@ -1,7 +1,7 @@
 //! What is kept and what is pruned: the choice, the pins that withhold a run from it, and the sweeper.
 //!
 //! Only runs that have ended are pruned, those first that ended first; pinned ones and runs of a session never
-//! are. The choice is [`Policy::reason`] and pure; what a prune does stands in the writer, because only that
+//! are. The choice is [`Policy::reason`] and pure; what a prune does is in the writer, because only that
 //! changes a run. A round is bounded in runs and goes on where it is needed.
 
 use std::collections::BinaryHeap;
@@ -33,7 +33,7 @@ pub struct Policy {
 
 /// How much there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredSize {
     pub events: u64,
     pub bytes: u64,
 }
@@ -65,7 +65,7 @@ impl Policy {
     }
 
     /// Why a run that ended at this time is to be pruned, if none that is left ended before it.
-    pub fn reason(&self, now_ms: u64, ended_ms: u64, kept: Kept) -> Option<&'static str> {
+    pub fn reason(&self, now_ms: u64, ended_ms: u64, kept: StoredSize) -> Option<&'static str> {
         let age = Duration::from_millis(now_ms.saturating_sub(ended_ms));
         if self.max_age.is_some_and(|max| age > max) {
             return Some("max_age");
@@ -141,7 +141,7 @@ impl AdminHandle {
         for (ended_ms, run) in oldest {
             let now_ms = self.ground().world.clock.now_ms();
             let stats = self.ground().store().stats().await?;
-            let kept = Kept {
+            let kept = StoredSize {
                 events: stats.hot_records + stats.sealed_records,
                 bytes: stats.hot_bytes + stats.sealed_bytes,
             };
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_first_reason_there_is_counts() {
-        let kept = |events, bytes| Kept { events, bytes };
+        let kept = |events, bytes| StoredSize { events, bytes };
         let seconds = |n| Some(Duration::from_secs(n));
         for (policy, kept, expected) in [
             (Policy::default(), kept(9, 9), None),

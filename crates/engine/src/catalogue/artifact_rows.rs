@@ -220,7 +220,7 @@ pub(crate) struct Indexed(pub(crate) ForeignId, pub(crate) u64);
 /// The kind of what has more states than one.
 pub(crate) const PATCH: &str = "patch";
 
-/// Why an artifact is not there any more.
+/// Why an artifact is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Gone {
     pub(crate) run_id: RunId,

@@ -8,7 +8,7 @@ use crate::ground::error::{run_erased, run_not_found, session_erased, task_erase
 use crate::ground::{journal, rows};
 
 impl CatalogueHandle {
-    /// Why a run is not there: it never was, or it was erased.
+    /// Why a run is missing: it never existed, or it was erased.
     pub async fn missing_run(&self, run: RunId) -> Error {
         match self.ground().store().end(&journal::stream_of(run)).await {
             Ok(Some(tail)) if tail.erased => run_erased(run),
@@ -17,7 +17,7 @@ impl CatalogueHandle {
         }
     }
 
-    /// Why a task is not there: it never was, or it was deleted.
+    /// Why a task is missing: it never existed, or it was deleted.
     pub async fn missing_task(&self, task: TaskId) -> Error {
         match self.ground().store().row(rows::TASKS_ERASED, &task.to_string()).await {
             Ok(Some(_)) => task_erased(task),
@@ -26,7 +26,7 @@ impl CatalogueHandle {
         }
     }
 
-    /// Why a session is not there: it never was, or it was deleted.
+    /// Why a session is missing: it never existed, or it was deleted.
     pub async fn missing_session(&self, session: SessionId) -> Error {
         match self.ground().store().row(rows::SESSIONS_ERASED, &session.to_string()).await {
             Ok(Some(_)) => session_erased(session),

@@ -1,4 +1,4 @@
-//! Agents as an operator has configured them: what each is called, what it may use, and what whoever works with one
+//! Agents as an operator has configured them: what each is called, what it may use, and what the client that works with one
 //! may choose. From a choice an [`Order`] is made; that part is pure.
 //!
 //! Look at [`Profile::order`]. It must never know a wire format: faces word profiles and choices as their protocol
@@ -24,7 +24,7 @@ pub struct Profile {
     /// What the model is told before the conversation. `{name}` stands for the value of the option of that name,
     /// unless it is secret; `{{` and `}}` for braces.
     pub system: Option<String>,
-    /// Tools that whoever works with the agent may enable.
+    /// Tools that a client of the agent may enable.
     pub tools: Vec<ToolInfo>,
     /// Tools that the agent always has, by name, and that nobody is told of.
     pub hidden: Vec<String>,
@@ -115,7 +115,7 @@ pub struct ToolRef {
     pub trust: Option<bool>,
 }
 
-/// What somebody chose who works with an agent.
+/// What a client of an agent chose.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choice<'a> {
     /// `None`: no tool that can be enabled is.
@@ -128,7 +128,7 @@ pub struct Choice<'a> {
     pub workspace: Option<&'a ChosenWorkspace>,
 }
 
-/// A folder that whoever works with an agent chose. Whether runs may work on it is decided by the performer.
+/// A folder that a client of an agent chose. Whether runs may work on it is decided by the performer.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChosenWorkspace {
     /// From the root on.

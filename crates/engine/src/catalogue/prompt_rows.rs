@@ -1,6 +1,6 @@
 //! What is asked of people, as lists show it: a row each, and two that list it in the order of asking.
 //!
-//! A row is written when somebody is asked and once more when it is settled. What else an event says of a
+//! A row is written when a person is asked and once more when it is settled. What else an event says of a
 //! prompt is to be read from the event.
 
 use std::collections::BTreeMap;
@@ -413,7 +413,7 @@ fn expires(event: &Event, timeout_seconds: Option<u64>, expires_at: Option<&Stri
     timeout_seconds.map(|seconds| time::format_ms(after(seconds))).or_else(|| expires_at.cloned())
 }
 
-/// Somebody is asked.
+/// A person is asked.
 fn opened<T: PromptRow>(row: &T) -> Vec<RowPut> {
     let spaces = rows::prompts(T::KIND);
     let listed = rows::tenant_key(row.event_id());
@@ -450,7 +450,7 @@ fn closed<T: PromptRow>(settled: Option<T>, begins_late: bool) -> Vec<RowPut> {
     ]
 }
 
-/// Whether somebody was asked under this id before, and was not forgotten. Prompts are answered by their id
+/// Whether a person was asked under this id before, and was not forgotten. Prompts are answered by their id
 /// alone, so an id names one in the whole store.
 pub(crate) async fn is_taken(
     store: &dyn recount_log::Store,

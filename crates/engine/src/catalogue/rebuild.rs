@@ -66,7 +66,7 @@ async fn version_of(store: &dyn Store) -> Result<u64, Error> {
 
 /// Makes the catalogue again when it is gone although there are runs, and when another release made it, with
 /// other folds. Rows are written with the events they fold, so it is never merely behind. That it is done is
-/// noted last: whoever dies before makes it again.
+/// noted last: after a crash before that, it is made again.
 pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
     let version = version_of(store).await?;
     let is_new = store.streams(None, 1).await?.is_empty();

@@ -225,7 +225,7 @@ impl Repairs {
     async fn is_missing(&self, space: &str, key: &str) -> Result<bool, Error> {
         match self.store.row(space, key).await {
             Ok(row) => Ok(row.is_none()),
-            // It is damaged itself, or it is not there and what lies beside its place is damaged.
+            // It is damaged itself, or it is missing and what lies beside its place is damaged.
             Err(fault) if fault.kind == FaultKind::Corrupt && fault.damage.is_none() => Ok(true),
             Err(fault) => Err(fault.into()),
         }

@@ -21,10 +21,10 @@ const SPACES: [&str; 3] = [rows::SESSIONS, rows::SETUPS, rows::SESSION_ACTIVE];
 
 /// See the file's head.
 #[derive(Default)]
-pub(crate) struct RowCache(Mutex<Kept>);
+pub(crate) struct RowCache(Mutex<CachedRows>);
 
 #[derive(Default)]
-struct Kept {
+struct CachedRows {
     rows: HashMap<Name, Known>,
     /// The one kept longest first.
     order: BTreeMap<u64, Name>,
@@ -87,7 +87,7 @@ struct Known {
     bytes: usize,
 }
 
-/// What somebody has to show who read a row and wants it kept.
+/// What a caller that read a row and wants it kept has to show.
 pub(crate) struct Reading {
     name: Name,
     forgotten: u64,
@@ -152,7 +152,7 @@ impl RowCache {
             tracing::warn!(
                 "too many appends were given up to know what became of them; rows are read from the store"
             );
-            *kept = Kept { off: true, ..Kept::default() };
+            *kept = CachedRows { off: true, ..CachedRows::default() };
         }
         Changing { names }
     }
@@ -176,12 +176,12 @@ impl RowCache {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, CachedRows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl CachedRows {
     fn put(&mut self, name: Name, row: Option<Row>) {
         self.remove(&name);
         let bytes =

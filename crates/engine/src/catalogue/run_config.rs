@@ -1,4 +1,4 @@
-//! What is asked of one of our own runs beside the words of the request: it stands in `run.queued` as `config`,
+//! What is asked of one of our own runs beside the words of the request: it is written to `run.queued` as `config`,
 //! so that what held for a run can be read from its log alone.
 //!
 //! Written by faces, read by the performer. The engine itself only passes it on.
@@ -52,7 +52,7 @@ pub struct Order {
     /// Runs of kind `file`: a file tool and its input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<FileOrder>,
-    /// Tools that may only be called with somebody's leave, whatever the policy says: those that an application
+    /// Tools that may only be called with a person's leave, whatever the policy says: those that an application
     /// enabled without trusting them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ask_first: Vec<String>,
@@ -121,7 +121,7 @@ pub struct Attached {
     pub name: Option<String>,
 }
 
-/// What holds from some place of a run on, where an application chose anew when it answered: it stands in
+/// What holds from some place of a run on, where an application chose anew when it answered: it is written to
 /// `run.continued` as `config`, whole, so that nobody has to add changes up.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -47,7 +47,7 @@ pub struct RunRow {
     /// Whether the warning of the task's budget was given, in this run or before.
     #[serde(default, skip_serializing_if = "is_false")]
     pub budget_warned: bool,
-    /// Prompts that somebody must answer.
+    /// Prompts that a person must answer.
     pub pending: Vec<ForeignId>,
     pub pending_approvals: Vec<ForeignId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

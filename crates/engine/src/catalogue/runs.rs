@@ -15,7 +15,7 @@ use crate::{Error, ListQuery, Listed, Narrowing, RunRow, Whose, limits};
 pub struct RunFilter {
     pub status: Option<String>,
     pub kind: Option<String>,
-    /// Whether somebody must answer something before it can go on.
+    /// Whether a person must answer something before it can go on.
     pub needs_attention: Option<bool>,
     /// A part of a title or of a last message, in whatever case.
     pub text: Option<String>,
@@ -122,7 +122,7 @@ impl CatalogueHandle {
         let mut damaged = listed.damaged;
         for id in &listed.keys {
             let key = rows::tenant_key(id);
-            // One that was erased since the list was read is not there any more.
+            // One that was erased since the list was read does not exist any more.
             items.extend(self.listed_row::<RunRow>(rows::RUNS, &key, &mut damaged).await?);
         }
         Ok(Listed { items, next: listed.next, has_more: listed.has_more, damaged })
@@ -140,7 +140,7 @@ impl CatalogueHandle {
         Ok(self.list_task_runs(task, &newest).await?.items.pop())
     }
 
-    /// Runs of our own that have not ended. Before somebody works here, these are what an earlier process left.
+    /// Runs of our own that have not ended. Before a performer is attached, these are what an earlier process left.
     pub async fn unfinished(&self) -> Result<Vec<RunRow>, Error> {
         let mut found = Vec::new();
         let mut after = None;

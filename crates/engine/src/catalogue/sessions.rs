@@ -9,7 +9,7 @@ use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
 use crate::{Error, ListQuery, Listed};
 
-/// A session as it was begun.
+/// A session as it was opened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionRow {
     pub id: SessionId,
@@ -30,7 +30,7 @@ impl CatalogueHandle {
     }
 }
 
-/// A record of the session of a run that is here while nobody has begun the session here: made of what the run
+/// A record of the session of a run that is here while nobody has opened the session here: made of what the run
 /// says. `None` where there is one, or where it was deleted.
 pub(crate) async fn record_of(
     store: &dyn Store,

@@ -93,7 +93,7 @@ impl Overrides {
 }
 
 impl CatalogueHandle {
-    /// The setup of a session, when it was begun with one.
+    /// The setup of a session, when it was opened with one.
     pub async fn setup(&self, session: SessionId) -> Result<Option<SetupRow>, Error> {
         let Some(row) = self.ground().store().row(rows::SETUPS, &rows::tenant_key(session)).await? else {
             return Ok(None);
@@ -130,7 +130,7 @@ impl CatalogueHandle {
         }
         let mut items = Vec::with_capacity(listed.items.len());
         for (id, setup) in listed.keys.iter().zip(listed.items) {
-            // One that was deleted since the list was read is not there any more.
+            // One that was deleted since the list was read does not exist any more.
             let row: Option<SessionRow> = self.row(rows::SESSIONS, &rows::tenant_key(id)).await?;
             items.extend(row.map(|row| (row, setup)));
         }

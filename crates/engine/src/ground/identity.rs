@@ -10,7 +10,7 @@ use recount_event::{SessionId, TaskId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-/// A kind of thing that somebody may do. None of them includes another.
+/// A kind of action that a caller may be allowed. None of them includes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -41,7 +41,7 @@ impl Scope {
     }
 }
 
-/// The only tasks and sessions that somebody may touch. Empty: all there are.
+/// The only tasks and sessions that a caller may touch. Empty: all there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Narrowing {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -63,7 +63,7 @@ impl Narrowing {
     }
 }
 
-/// Somebody who asks. Cheap to clone where it matters: once a request.
+/// The caller of a request. Cheap to clone where it matters: once a request.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// What tells it from every other: of a token, its id.

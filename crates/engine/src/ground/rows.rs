@@ -90,7 +90,7 @@ pub(crate) const TASKS: &str = "record.tasks";
 /// Record: the run that a task is busy with. Key: task.
 pub(crate) const TASK_ACTIVE: &str = "record.task_active";
 
-/// Record: a session as it was begun. Key: tenant / session.
+/// Record: a session as it was opened. Key: tenant / session.
 pub(crate) const SESSIONS: &str = "record.sessions";
 
 /// Record: with which agent an application set a session up, and what it chose. Key: tenant / session.

@@ -59,7 +59,7 @@ impl ReadHandle {
         Ok(found)
     }
 
-    /// Why an artifact is not there: it never was, or it went with its run.
+    /// Why an artifact is missing: it never existed, or it went with its run.
     pub async fn missing_artifact(&self, id: &ForeignId) -> Error {
         match self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await {
             Ok(Some(gone)) if gone.pruned => Error::rejected(
@@ -86,10 +86,12 @@ impl ReadHandle {
             Error::rejected(Code::ArtifactBytesMissing, message)
         };
         let Some(hash) = hash else {
-            return Err(missing("its event names no hash; whoever reported it has them"));
+            return Err(missing("its event names no hash; the client that reported it has them"));
         };
         let Some(name) = blob_of(hash) else {
-            return Err(missing("its hash is not one of this server's; whoever reported it has them"));
+            return Err(missing(
+                "its hash is not one of this server's; the client that reported it has them",
+            ));
         };
         let lost = |why: String| {
             let message = format!("the bytes of artifact {id} were kept here and are lost: {why}");
@@ -140,7 +142,7 @@ impl ReadHandle {
             listed.name_damaged(page.damaged);
             for (Indexed(id, _), event) in page.items.iter().zip(&page.keys) {
                 let key = format!("{}{event}", rows::within(id));
-                // One that was erased since the list was read is not there any more.
+                // One that was erased since the list was read does not exist any more.
                 let row = self
                     .catalogue()
                     .listed_row::<ArtifactRow>(rows::ARTIFACTS, &key, &mut listed.damaged)

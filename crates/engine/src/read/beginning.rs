@@ -12,7 +12,7 @@ use crate::{Error, limits};
 const BEGINNING: usize = 2;
 
 impl ReadHandle {
-    /// How a run was begun; `None` when that was pruned, or when there is no such run.
+    /// How a run started; `None` when that was pruned, or when there is no such run.
     pub async fn queued(&self, run: RunId) -> Result<Option<Queued>, Error> {
         let stream = journal::stream_of(run);
         let bound = ReadBound { count: BEGINNING, bytes: limits::PAGE_BYTES };

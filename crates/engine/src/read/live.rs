@@ -220,8 +220,8 @@ impl List {
         if let Some(newest) = segments.queue.back() {
             assert!(newest.last() < first, "commits are published in order");
             if newest.last() + 1 < first {
-                // A commit that was told to have failed has landed after all: it is in the store, and
-                // whoever needs it finds it there.
+                // A commit that was reported as failed has landed after all: readers find it in the
+                // store.
                 *segments = Segments::default();
             }
         }

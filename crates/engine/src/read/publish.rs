@@ -12,11 +12,11 @@ use crate::limits;
 use crate::read::live::{Framing, List};
 use crate::read::readers::Readers;
 
-/// Holds the feed's list, and a list for each run that somebody follows, or may come to follow.
+/// Holds the feed's list, and a list for each run that a client follows, or may come to follow.
 pub(crate) struct Publisher {
     framing: Arc<dyn Framing>,
     feed: Arc<List>,
-    runs: Mutex<Runs>,
+    runs: Mutex<RunLists>,
     reads: Semaphore,
     reads_ahead: Arc<Semaphore>,
     counters: Arc<Counters>,
@@ -25,7 +25,7 @@ pub(crate) struct Publisher {
 
 /// The lists of runs.
 #[derive(Default)]
-struct Runs {
+struct RunLists {
     by_stream: HashMap<StreamKey, Weak<List>>,
     /// At how many of them it is looked which nobody follows.
     looked_through_at: usize,

@@ -54,7 +54,7 @@ impl Drop for Leave {
 
 impl WorkHandle {
     /// From now on what our own runs are owed is done, by at most `at_once` workers at a time. Runs of before that
-    /// are owed something go on; whoever worked at them is gone, because the store has one owner.
+    /// are owed something go on; their workers are gone, because the store has one owner.
     pub async fn employ(&self, performer: Arc<dyn Performer>, at_once: usize) -> Result<(), Error> {
         self.write().room.dispatch.open(at_once.max(1));
         self.attach_idle_performer(performer.clone())?;
@@ -83,7 +83,7 @@ impl WorkHandle {
         self.performer().is_some()
     }
 
-    /// Gives what is owed to runs of our own that have not ended to whoever works here.
+    /// Gives what is owed to runs of our own that have not ended to the workers here.
     async fn find_unfinished(&self) -> Result<(), Error> {
         let mut after = None;
         while let Some(page) = own_open(self.ground().store(), &mut after).await? {
@@ -148,7 +148,7 @@ fn start_worker(work: &WorkHandle, performer: &Arc<dyn Performer>, start: Start,
         let worker_id = format!("local-{serial}-{}", start.place);
         tokio::select! {
             biased;
-            // Whoever starts next takes over: going down is the same as dying.
+            // The next process takes over: going down is the same as dying.
             () = shutdown.requested() => leave.seen = Some(u64::MAX),
             seen = at_work(&work, &*performer, &start, worker_id) => leave.seen = seen,
         }
@@ -166,7 +166,7 @@ async fn at_work(
     let mut desk = match Desk::open(work.write().clone(), run, worker_id).await {
         Ok(desk) => desk,
         Err(Error::Rejected(gone)) => {
-            tracing::debug!(%run, %gone, "a run that was owed something is not there");
+            tracing::debug!(%run, %gone, "a run that was owed something is missing");
             return Some(u64::MAX);
         }
         Err(Error::Failed(failure)) => {

@@ -15,7 +15,7 @@ use crate::{ApplyTo, Desk, HeldFolders, NewRun, Unacceptable, Whose, WorkspaceCh
 /// See the file's head.
 pub trait Performer: Send + Sync + 'static {
     /// Fills in what a request for one of our runs left open, and refuses what cannot be done. Nothing was
-    /// written by now; what stands in `new` afterwards is what the log says of the run for good.
+    /// written by now; what `new` holds afterwards is what the log says of the run for good.
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable>;
 
     /// Of what [`Performer::accept`] does only the part about the folder: fills in where a run would work, and refuses a
@@ -30,7 +30,7 @@ pub trait Performer: Send + Sync + 'static {
     }
 
     /// Does what a run is owed. The run may have been asked for just now, so that the store has not confirmed its
-    /// beginning yet: see [`Desk::settled`]. Dropping the future breaks it off, as a crash would: whoever comes next takes over.
+    /// beginning yet: see [`Desk::settled`]. Dropping the future breaks it off, as a crash would: the next worker takes over.
     fn perform(&self, desk: Desk) -> BoxFuture<'static, Option<Desk>>;
 
     /// What a run changed in the copy that it worked in.

@@ -41,7 +41,7 @@ pub struct Desk {
 /// Why a desk has to be left.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Left {
-    /// The run has ended, by whoever, or what was to begin it was refused.
+    /// The run has ended for any reason, or what was to begin it was refused.
     #[error("the run has ended")]
     Ended,
     /// Another worker has the run now.
@@ -128,9 +128,9 @@ impl Desk {
         self.redaction.payload(payload.clone()).is_ok_and(|(_, masked)| !masked.is_empty())
     }
 
-    /// Waits until it is certain that the run began. A run that was asked for a moment ago is given to whoever works
-    /// here before the store has confirmed it: they may think and report, for a report is written behind the beginning,
-    /// or not at all. Before they act, or look for rows that came with the run, they wait here.
+    /// Waits until it is certain that the run began. A run that was asked for a moment ago is given to a worker
+    /// before the store has confirmed it: it may think and report, for a report is written after the beginning,
+    /// or not at all. Before it acts, or looks for rows that came with the run, it waits here.
     pub async fn settled(&mut self) -> Result<(), Left> {
         let Some(fate) = self.fate.take() else { return Ok(()) };
         match fate.await {

@@ -44,7 +44,7 @@ async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {
             // The writer has set the next deadline itself, if there is one.
             Ok(()) => {}
             Err(Error::Rejected(rejection)) => {
-                tracing::debug!(%run, %rejection, "a run that was to be looked at is not there");
+                tracing::debug!(%run, %rejection, "a run whose deadline came is missing");
                 timers.set(run, None, world);
             }
             Err(Error::Failed(failure)) => {

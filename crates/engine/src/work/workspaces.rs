@@ -14,7 +14,7 @@ use crate::{ApplyTo, Error, Narrowing, NewRun, RunRow, WorkspaceChanges, Workspa
 enum Active {
     /// Where it is, if that is another folder than the one that was asked about.
     Named(RunId, Option<String>),
-    /// One that whoever asks may not know of.
+    /// One that the caller may not know of.
     Hidden,
 }
 

@@ -16,7 +16,7 @@ use crate::{Error, UploadRow};
 
 /// What goes with an event that makes an artifact of a run.
 ///
-/// A run of our own makes one of what was sent in: that does not wait for a run any more, and whoever uses it from then on
+/// A run of our own makes one of what was sent in: that does not wait for a run any more, and every later use
 /// refers to the artifact. A run that is driven from outside names whatever bytes it likes: where they are here, it is
 /// noted that they were, so that they are known to be lost when they are gone.
 pub(crate) async fn used(

@@ -1,6 +1,6 @@
 //! The bytes of artifacts: put in before anything names them, taken away when nothing does any more.
 //!
-//! Between the two stands the append that names a blob. Until it has happened, whoever keeps the blob is
+//! Between the two comes the append that names a blob. Until it has happened, the keeper of the blob is
 //! remembered here, so that nobody takes it away meanwhile; what nobody ever named is found when an engine starts.
 //! A blob is looked for and removed while nothing is put in.
 
@@ -25,7 +25,7 @@ pub(crate) struct Blobs {
     unnamed: Mutex<HashMap<String, Vec<Keeping>>>,
 }
 
-/// Somebody is about to name a blob.
+/// A caller is about to name a blob.
 struct Keeping {
     run: Option<RunId>,
     since: Instant,

@@ -24,12 +24,12 @@ use crate::{Error, limits};
 
 #[derive(Default)]
 pub(crate) struct Deadlines {
-    book: Mutex<Book>,
+    book: Mutex<DeadlineIndex>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Book {
+struct DeadlineIndex {
     by_clock: BTreeSet<(u64, RunId)>,
     by_moment: BTreeSet<(Instant, RunId)>,
     by_run: HashMap<RunId, Armed>,
@@ -73,7 +73,7 @@ impl Deadlines {
         self.changed.notify_one();
     }
 
-    /// Has a run looked at soon, because nobody knows what became of its last append: whoever wakes its
+    /// Has a run looked at soon, because nobody knows what became of its last append: waking its
     /// writer has the log read again, and with it deadlines and an ending that nobody heard of.
     pub(crate) fn look_again(&self, run: RunId, world: &World) {
         let soon = world.clock.now_ms().saturating_add(millis(limits::TIMER_RETRY));

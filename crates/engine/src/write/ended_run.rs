@@ -1,6 +1,6 @@
 //! Runs that have ended, as far as others go on from them: done again, resumed, continued.
 //!
-//! Look at [`Past`]. What a run was to do stands in its first events, so no more of it than these is read.
+//! Look at [`Past`]. What a run was to do is in its first events, so no more of it than these is read.
 
 use recount_event::family::run::{Driver, Queued, ResumedFromEvent};
 use recount_event::{Code, RunId, SessionId, TaskId};

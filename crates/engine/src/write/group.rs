@@ -10,7 +10,7 @@ use recount_run::Command;
 
 use crate::write::commit::Commit;
 use crate::write::ingest;
-use crate::write::ingest::{Landing, Standing};
+use crate::write::ingest::{BatchStanding, Landing};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::request::{Ingest, Job, ReplyTo, Report, Request, Submit, Tick};
 use crate::write::run_writer::Writer;
@@ -99,7 +99,7 @@ impl Writer {
                 }
                 let mut error = failed.meaning(self.run).into_error();
                 // A guard can only fail here when two runs took the same id in the same moment, and a size
-                // only be too large when somebody sent that much. When several commands shared the append
+                // only be too large when a client sent that much. When several commands shared the append
                 // it is not known which was at fault; none has happened, so each may be tried again by its client.
                 let is_shared = waiting.len() > 1;
                 let blames_one = error.code() == Code::LimitReached || matches!(error, Error::Rejected(_));
@@ -177,7 +177,7 @@ impl Writer {
     ) -> Result<Placed, Error> {
         let said = ingest::Said::by(&drafts);
         let standing = loaded.producers.judge(self.room.ground.store(), self.run, &triple, &said).await?;
-        if let Standing::Repeated(landing) = standing {
+        if let BatchStanding::Repeated(landing) = standing {
             return Ok(Placed::Earlier(landing.first, landing.last));
         }
         let masking = loaded.redaction.drafts(&loaded.texts, &loaded.state, &mut drafts)?;

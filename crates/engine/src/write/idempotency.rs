@@ -195,7 +195,7 @@ impl TryFrom<String> for Made {
 pub enum Standing {
     /// It was not made before: nobody else can make it while this is held.
     New(UnderWay),
-    /// It made this, and whoever asked was not answered.
+    /// It made this, and the client was not answered.
     Made(UnderWay, Made),
     /// It was answered.
     Answered(KeptAnswer),

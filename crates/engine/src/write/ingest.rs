@@ -30,7 +30,7 @@ pub(crate) struct Landing {
 }
 
 /// How a batch stands to those before it.
-pub(crate) enum Standing {
+pub(crate) enum BatchStanding {
     New,
     /// Seen before, word for word.
     Repeated(Landing),
@@ -52,7 +52,7 @@ impl Producers {
         run: RunId,
         triple: &Triple,
         said: &Said,
-    ) -> Result<Standing, Error> {
+    ) -> Result<BatchStanding, Error> {
         let newest = match self.newest.get(&triple.producer) {
             Some(known) => *known,
             None => {
@@ -73,7 +73,7 @@ impl Producers {
             }
             Some((epoch, seq)) if triple.epoch == epoch => {
                 if triple.seq <= seq {
-                    return self.seen_before(store, run, triple, said).await.map(Standing::Repeated);
+                    return self.seen_before(store, run, triple, said).await.map(BatchStanding::Repeated);
                 }
                 seq + 1
             }
@@ -88,7 +88,7 @@ impl Producers {
                 ),
             ));
         }
-        Ok(Standing::New)
+        Ok(BatchStanding::New)
     }
 
     async fn seen_before(

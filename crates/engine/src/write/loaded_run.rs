@@ -24,7 +24,7 @@ pub(crate) struct LoadedRun {
 
 impl LoadedRun {
     /// A run that has just been made.
-    pub(crate) fn begun(state: State, fold: Fold, texts: Texts, redaction: Redaction) -> Self {
+    pub(crate) fn started(state: State, fold: Fold, texts: Texts, redaction: Redaction) -> Self {
         let deadline = next_deadline(&state);
         let (producers, allowances) = (Producers::default(), Vec::new());
         LoadedRun { state, fold, producers, texts, redaction, deadline, allowances }

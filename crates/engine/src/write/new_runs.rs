@@ -1,5 +1,5 @@
-//! Runs of ours that have just begun, as they stand in memory: who writes to one for the first time, and who sits
-//! down at it, need not read back what was known a moment ago.
+//! Cache of runs of ours that have just started: the first writer and the first worker of one need not read back
+//! what was known a moment ago.
 //!
 //! Only what an append was seen to make comes here, and it is handed out once: a writer that has taken a run over
 //! owns its state, and one that throws it away reads the log. Nothing is lost with it.
@@ -19,13 +19,13 @@ use crate::write::redaction::Redaction;
 /// See the file's head.
 #[derive(Default)]
 pub(crate) struct NewRunCache {
-    runs: Mutex<Runs>,
+    runs: Mutex<CachedRuns>,
     lately: Mutex<Lately>,
 }
 
 #[derive(Default)]
-struct Runs {
-    kept: BTreeMap<RunId, Kept>,
+struct CachedRuns {
+    kept: BTreeMap<RunId, CachedRun>,
     bytes: usize,
 }
 
@@ -36,8 +36,8 @@ struct Lately {
     order: VecDeque<SessionId>,
 }
 
-struct Kept {
-    /// How long its events are: what stands in memory is about as long.
+struct CachedRun {
+    /// How long its events are: what is in memory is about as long.
     bytes: usize,
     /// Hears of everything that is written to it.
     list: Arc<List>,
@@ -66,7 +66,7 @@ pub(crate) struct WorkerStart {
 impl NewRunCache {
     pub(crate) fn keep(&self, run: RunId, seat: WorkerStart, awake: LoadedRun, bytes: usize) {
         let (list, next) = (seat.list.clone(), seat.state.next_sequence());
-        let kept = Kept { bytes, list, next, seat: Some(seat), awake: Some(Box::new(awake)) };
+        let kept = CachedRun { bytes, list, next, seat: Some(seat), awake: Some(Box::new(awake)) };
         let mut runs = self.runs();
         runs.bytes += bytes;
         runs.kept.insert(run, kept);
@@ -77,7 +77,7 @@ impl NewRunCache {
         }
     }
 
-    /// A run of ours has begun in a session. Answers the one before it. They never begin in the same moment, because a
+    /// A run of ours has started in a session. Answers the one before it. They never begin in the same moment, because a
     /// session is busy with one at a time.
     pub(crate) fn began(&self, session: SessionId, run: RunId) -> Option<RunId> {
         let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,7 @@ impl NewRunCache {
         self.runs().kept.get(&run).is_some_and(|kept| kept.awake.is_some())
     }
 
-    /// Nothing when somebody has written to it before it came here.
+    /// Nothing when a client has written to it before it came here.
     pub(crate) fn take_awake(&self, run: RunId) -> Option<Box<LoadedRun>> {
         self.take(run, |kept| {
             let is_new = kept.list.known_next() <= kept.next;
@@ -120,7 +120,7 @@ impl NewRunCache {
         self.runs().remove(run);
     }
 
-    fn take<T>(&self, run: RunId, part: impl FnOnce(&mut Kept) -> Option<T>) -> Option<T> {
+    fn take<T>(&self, run: RunId, part: impl FnOnce(&mut CachedRun) -> Option<T>) -> Option<T> {
         let mut runs = self.runs();
         let kept = runs.kept.get_mut(&run)?;
         let taken = part(kept);
@@ -130,12 +130,12 @@ impl NewRunCache {
         taken
     }
 
-    fn runs(&self) -> MutexGuard<'_, Runs> {
+    fn runs(&self) -> MutexGuard<'_, CachedRuns> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Runs {
+impl CachedRuns {
     fn remove(&mut self, run: RunId) {
         if let Some(kept) = self.kept.remove(&run) {
             self.bytes -= kept.bytes;

@@ -25,12 +25,12 @@ const WORKER_LOST: &str = "worker_lost";
 
 #[derive(Default)]
 pub(crate) struct OwedRuns {
-    book: Mutex<Book>,
+    book: Mutex<OwedQueue>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct Book {
+struct OwedQueue {
     /// Whether anybody works here at all.
     is_open: bool,
     places: usize,

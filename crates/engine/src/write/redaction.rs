@@ -1,6 +1,6 @@
 //! Nothing secret is appended: what comes in is masked before it is judged.
 //!
-//! Judged is what is stored, so the rules and whoever reads the log see the same: [`Redaction::drafts`] masks
+//! Judged is what is stored, so the rules and the readers of the log see the same: [`Redaction::drafts`] masks
 //! what producers and performers report, [`Redaction::command`] the words of people. Texts that come in pieces
 //! are masked across their pieces; what is known of them is in [`Texts`]. Identifiers stay, and so does what
 //! would no longer be what its type says (a known secret that is a word of the protocol).
@@ -21,7 +21,7 @@ use recount_event::family::approval::Requested;
 use recount_event::family::assistant::TextComplete;
 use recount_event::{Code, Draft, ForeignId, Json, Payload, limits as event_limits};
 use recount_redact::{JsonField, MaskedJson, Online, Redactor, with_paths};
-use recount_run::{Rejection, State};
+use recount_run::{Call, Rejection, State};
 
 use crate::Error;
 use texts::{Name, Piece, Texts};
@@ -87,8 +87,8 @@ impl Redaction {
                     }
                 }
                 Payload::ApprovalRequested(asked) => {
-                    let masked =
-                        texts.has_masked_input(&asked.tool_call_id) || calls.contains(&asked.tool_call_id);
+                    let masked = calls.contains(&asked.tool_call_id)
+                        || state.call(&asked.tool_call_id).is_some_and(Call::is_masked);
                     match masked.then(|| right_digest(state, &drafts[..index], asked)).flatten() {
                         Some(right) => {
                             replacement = right;
@@ -251,7 +251,7 @@ fn grown(drafts: &[Draft]) -> Vec<Grown> {
     grown
 }
 
-/// What stands in the log of a text that is said to be complete.
+/// What the log holds of a text that is reported as complete.
 enum Before {
     /// It had no pieces: it is looked at like any other.
     Nothing,

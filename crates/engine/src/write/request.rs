@@ -72,7 +72,7 @@ macro_rules! jobs {
         }
 
         impl Request {
-            /// Gives the job back to whoever asked, because this writer does not serve it.
+            /// Gives the job back to the caller, because this writer does not serve it.
             pub(crate) fn give_back(self) {
                 match self {
                     $(Request::$job(job, to) => to.send(Turn::Asleep(job)),)*

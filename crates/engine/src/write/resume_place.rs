@@ -1,5 +1,5 @@
 //! Where in an ended run another one goes on: a checkpoint, a turn, the last settled place, the ending. Refused is a
-//! place that the run does not have, and a conversation of which a part is no longer stored.
+//! place that is missing, and a conversation of which a part is no longer stored.
 //!
 //! Look at [`WriteHandle::resume_place`]. The rules are in `recount_run::view::ResumePlaces`.
 

@@ -41,8 +41,8 @@ impl RunStart {
     }
 }
 
-/// What is left to do when a run was to begin: it is given to whoever works here, or, where nobody heard whether it
-/// began, looked at again. So nobody who goes away in the middle leaves a run behind that waits for ever.
+/// What is left to do when a run was to begin: it is given to a worker, or, where nobody heard whether it
+/// began, looked at again. So a caller that goes away in the middle leaves no run behind that waits for ever.
 pub(crate) struct RunStartGuard<'a> {
     room: &'a WriteRoom,
     run: RunId,
@@ -92,7 +92,7 @@ impl<'a> RunStartGuard<'a> {
                 events,
                 fate,
             };
-            self.room.fresh.keep(run, seat, LoadedRun::begun(state, fold, texts, redaction), bytes);
+            self.room.fresh.keep(run, seat, LoadedRun::started(state, fold, texts, redaction), bytes);
             self.room.dispatch.owed(run, next, true);
         }
     }

@@ -49,7 +49,7 @@ impl Writer {
         self.loaded = Some(loaded);
     }
 
-    /// The run in memory, read from the log where it is not there.
+    /// The run in memory, read from the log when it is missing.
     pub(super) async fn take_loaded(&mut self) -> Result<Box<LoadedRun>, Error> {
         match self.loaded.take() {
             Some(loaded) => Ok(loaded),

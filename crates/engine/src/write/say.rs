@@ -1,4 +1,4 @@
-//! What somebody says in a session that an application has set up: a message begins a run, or takes the place of one
+//! What a person says in a session that an application has set up: a message begins a run, or takes the place of one
 //! that waits; an answer lets one go on that waits. What changes of the setup with it lasts, in the same append.
 
 use recount_event::{RunId, SessionId};
@@ -7,7 +7,7 @@ use recount_run::{CancelledBy, Command};
 
 use crate::write::handle::WriteHandle;
 use crate::write::request::SubmitWithRows;
-use crate::write::start::Begun;
+use crate::write::start::Started;
 use crate::write::with_rows::{CommandWithRows, SideOutcome};
 use crate::{
     CommandOutcome, Error, KeptAnswer, KeyedReply, NewRun, Once, Overrides, Receipt, SetupRow, limits,
@@ -18,13 +18,13 @@ use crate::{
 pub struct Saying {
     pub session: SessionId,
     pub new: NewRun,
-    /// The setup as whoever asks has read it; read here when missing.
+    /// The setup as the caller has read it; read here when missing.
     pub before: Option<SetupRow>,
     pub overrides: Overrides,
     pub supersedes: Option<Superseded>,
 }
 
-/// A run that waits for somebody who says something else instead of answering.
+/// A waiting run whose person says something else instead of answering.
 #[derive(Debug, Clone)]
 pub struct Superseded {
     pub run: RunId,
@@ -63,8 +63,8 @@ impl WriteHandle {
             let run = beginning.run;
             let Some(superseded) = &supersedes else {
                 match self.begin(beginning).await? {
-                    Begun::Here(receipt) => return Ok((run, receipt)),
-                    Begun::Stale => before = None,
+                    Started::Here(receipt) => return Ok((run, receipt)),
+                    Started::Stale => before = None,
                 }
                 continue;
             };

@@ -32,7 +32,7 @@ struct Keys {
 }
 
 impl Seal {
-    /// With a key that somebody keeps, or with one that lasts as long as the process.
+    /// With a key that an operator keeps, or with one that lasts as long as the process.
     pub(crate) fn new(key: Option<[u8; SEAL_KEY_BYTES]>) -> Self {
         Seal(key.map(with_key).map_or_else(OnceLock::new, OnceLock::from))
     }

@@ -1,9 +1,9 @@
-//! What was masked before it was appended, as it came: encrypted, and only for who carries it out.
+//! What was masked before it was appended, as it came: encrypted, and only for the worker that carries it out.
 //!
 //! A call runs with the input that the model gave, secrets and all, while the log holds the masked one. The original
 //! lies here from before the call is proposed until it is settled: the append that settles it deletes it
-//! ([`crate::catalogue::sealed_rows::settled`]). The key lies outside of the store, so that a copy of the database tells nothing; whoever has the
-//! whole data folder has both. Without the original a call is refused, never run with stars in it.
+//! ([`crate::catalogue::sealed_rows::settled`]). The key lies outside of the
+//! store, so that a copy of the database tells nothing; a copy of the whole data folder has both. Without the original a call is refused, never run with stars in it.
 
 use recount_event::{Code, ForeignId, RunId};
 use recount_log::{Append, RowPut};

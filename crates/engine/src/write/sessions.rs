@@ -1,6 +1,6 @@
 //! Sessions: conversations, whose runs belong together and go together.
 //!
-//! A session is a record; which runs are in it is a fold. Deleting one stands in `erase`.
+//! A session is a record; which runs are in it is a fold. `erase` deletes one.
 
 use recount_event::{SessionId, time};
 use recount_log::{Append, AppendError, Guard};
@@ -45,7 +45,7 @@ impl WriteHandle {
             let rows = vec![rows::put(rows::SESSIONS, key.as_str(), Guard::Version(found.version), &row)];
             match self.ground().store().append(Append { rows, ..Append::default() }).await {
                 Ok(_) => return Ok(row),
-                // Somebody else named it, or it was deleted.
+                // Another client named it, or it was deleted.
                 Err(AppendError::GuardFailed { .. }) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -1,7 +1,7 @@
 //! Sessions that an application has set up: with which agent, what it chose, what tools it brings, and what was said
 //! before the session began.
 //!
-//! Records, not history: what held for a run stands in its log, too. Secret choices lie sealed beside them and are
+//! Records, not history: what held for a run is in its log, too. Secret choices lie sealed beside them and are
 //! told to nobody but the agent that needs them. Look at [`SetupRow`]. It must never know a wire format; what was said
 //! before is kept as it came, so that it can be told again exactly.
 

@@ -1,4 +1,4 @@
-//! How runs begin: what is asked for is settled and masked, and stands in the log, before anybody goes to work.
+//! How runs begin: what is asked for is settled, masked and written to the log before a worker starts.
 //! Look at [`WriteHandle::create_run`].
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use crate::write::run_start::{RunStart, RunStartGuard};
 use crate::{Error, Made, NewRun, Once, Receipt, limits};
 
 /// What became of it.
-pub(crate) enum Begun {
+pub(crate) enum Started {
     Here(Receipt),
     /// A row has changed since it was looked at: look again.
     Stale,
@@ -43,14 +43,14 @@ impl WriteHandle {
             };
             let beginning = self.prepare(new, rows, once, redaction)?;
             let run = beginning.run;
-            if let Begun::Here(receipt) = self.begin(beginning).await? {
+            if let Started::Here(receipt) = self.begin(beginning).await? {
                 return Ok((run, receipt));
             }
         }
         Err(Error::too_many_at_once("the task"))
     }
 
-    /// Has what a request left open filled in. Without a performer, whoever made the run drives it.
+    /// Has what a request left open filled in. Without a performer, the client that made the run drives it.
     pub(crate) fn settle(&self, new: &mut NewRun) -> Result<(), Error> {
         if new.queued.driver == Driver::Own
             && let Some(admission) = self.room.admission.get()
@@ -116,13 +116,13 @@ impl WriteHandle {
         Ok(RunStart { run, state, fold, texts, redaction, events, records, bytes, rows })
     }
 
-    /// Writes it down, and gives it to whoever works here.
-    pub(crate) async fn begin(&self, mut beginning: RunStart) -> Result<Begun, Error> {
+    /// Writes it down, and gives it to a worker.
+    pub(crate) async fn begin(&self, mut beginning: RunStart) -> Result<Started, Error> {
         let run = beginning.run;
         let mut birth = RunStartGuard::of(&self.room, &beginning);
         let mut commit = Commit::default();
         commit.rows = beginning.add_to(&mut commit);
-        // It is in line from here on, and whatever else is written of the run comes behind it. So whoever works here
+        // It is in line from here on, and whatever else is written of the run comes after it. So workers
         // may begin to think, and their first report waits for the disk together with this.
         let outcome = self.room.commit(commit).shared();
         birth.foreseen(beginning, outcome.clone());
@@ -133,14 +133,14 @@ impl WriteHandle {
                     birth.did_not_happen();
                 }
                 return match failed.meaning(run) {
-                    CommitFailure::Stale => Ok(Begun::Stale),
+                    CommitFailure::Stale => Ok(Started::Stale),
                     CommitFailure::Refused(error) => Err(error),
                 };
             }
         };
         let receipt = landed.of(run).ok_or_else(|| Error::bug("an append of one run landed in none"))?;
         birth.is_known = true;
-        Ok(Begun::Here(receipt))
+        Ok(Started::Here(receipt))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A budget holds for all runs of a task together and is only ever raised. A run of ours is queued with what its task
 //! may spend and what earlier runs have spent ([`WriteHandle::queue`] asks [`WriteHandle::charge`]), so that its own log is
-//! enough to keep to it. Which run a task is busy with, and that there is one at most, stands in `engine`.
+//! enough to keep to it. Which run a task is busy with, and that there is one at most, is in `engine`.
 
 use recount_event::family::run::{Driver, Queued};
 use recount_event::{Code, RunId, TaskId, time};
@@ -97,7 +97,7 @@ impl WriteHandle {
             let rows = vec![rows::put(rows::TASKS, key.as_str(), Guard::Version(found.version), &row)];
             match self.ground().store().append(Append { rows, ..Append::default() }).await {
                 Ok(_) => return Ok(row),
-                // Somebody else changed it, or a run was queued for it.
+                // Another client changed it, or a run was queued for it.
                 Err(AppendError::GuardFailed { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -110,7 +110,7 @@ impl WriteHandle {
     pub(crate) async fn charge(&self, new: &mut NewRun) -> Result<Option<RowPut>, Error> {
         let Some(task) = new.task.filter(|_| new.queued.driver == Driver::Own) else { return Ok(None) };
         let key = rows::tenant_key(task);
-        // A task that is made in the same append has spent nothing, and stands in the request.
+        // A task that is made in the same append has spent nothing, and is part of the request.
         let Some(found) = self.ground().store().row(rows::TASKS, &key).await? else { return Ok(None) };
         let row: TaskRow = read_row(rows::TASKS, &found.key, &found.value)?;
         let latest = self.catalogue().latest_run(task).await?;

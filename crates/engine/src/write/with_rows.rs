@@ -41,7 +41,7 @@ pub(crate) enum SideOutcome {
         /// The answer that was kept with the events.
         kept: Option<KeptAnswer>,
     },
-    /// A row was changed by somebody else meanwhile, and nothing was written: look again.
+    /// A row was changed by another client meanwhile, and nothing was written: look again.
     Stale,
     /// The run has ended by itself, and nothing was written.
     Ended,

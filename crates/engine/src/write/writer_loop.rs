@@ -20,7 +20,7 @@ impl Writer {
         retire: impl Fn(&mut mpsc::Receiver<Request>) -> bool,
     ) {
         {
-            // Made once and not at every turn: a wait that is begun and given up again for each command
+            // Made once and not at every turn: a wait that is started and given up again for each command
             // costs more than the command does.
             let mut over = pin!(shutdown.requested());
             let mut idle = pin!(tokio::time::sleep(limits::WRITER_IDLE));

@@ -43,7 +43,7 @@ impl Writers {
                 Err(_) => {
                     self.forget(run, &inbox);
                     return Err(Error::bug(format!(
-                        "the writer of {run} stopped; whether the command happened stands in the log"
+                        "the writer of {run} stopped; the log says whether the command happened"
                     )));
                 }
             }
@@ -95,7 +95,7 @@ impl Writers {
         Ok(inbox)
     }
 
-    /// Lets a writer go to sleep, unless somebody has just written to it.
+    /// Lets a writer go to sleep, unless a client has just written to it.
     fn retire(&self, run: RunId, inbox: &mut mpsc::Receiver<Request>) -> bool {
         let mut awake = self.awake.lock().unwrap_or_else(PoisonError::into_inner);
         if !inbox.is_empty() {

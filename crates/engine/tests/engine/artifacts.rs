@@ -147,7 +147,7 @@ async fn a_patch_goes_only_through_its_states_and_only_its_task_changes_it() {
     let found = row(&scene, &a).await;
     assert!(found.status == "applied" && found.applied_at.is_some() && found.rejected_at.is_none());
     assert_eq!(row(&scene, &b).await.status, "proposed");
-    // Somebody else's run says something of it, and a producer does.
+    // Another client's run says something of it, and a producer does.
     let stranger = own(&scene, None).await;
     say(&scene, stranger, status(&b, "applied")).await;
     let producer = scene.start().await;

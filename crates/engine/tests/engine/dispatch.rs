@@ -241,7 +241,7 @@ async fn what_a_timer_let_go_on_before_anybody_works_is_not_taken_for_lost() {
     house.becomes(run, &granted).await;
     employ(&house.scene, How::Well, &house.leave, &house.seen, 1).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(*house.seen.lock().unwrap(), [run], "somebody sees to it");
+    assert_eq!(*house.seen.lock().unwrap(), [run], "a worker takes it");
     house.becomes(run, &granted).await;
 }
 

@@ -1,4 +1,4 @@
-//! Deleting a task: nothing of its runs is left but a tombstone, whoever dies in the middle.
+//! Deleting a task: nothing of its runs is left but a tombstone, whatever dies in the middle.
 
 use recount_engine::ListQuery;
 use recount_event::{Code, RunId, TaskId};

@@ -104,7 +104,7 @@ async fn what_a_face_makes_of_an_event_is_made_once_for_all_its_readers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_while_somebody_follows_is_not_read_back() {
+async fn what_comes_while_a_client_follows_is_not_read_back() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let mut events = follow(&scene, run, None).await;

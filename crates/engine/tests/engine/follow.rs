@@ -1,4 +1,4 @@
-//! Following: history joined with live, each event once and in order, whoever else is slow.
+//! Following: history joined with live, each event once and in order, however slow another reader is.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The engine in one process, on the store in memory, with time standing still until somebody waits.
+//! The engine in one process, on the store in memory, with time standing still until a task waits.
 
 #![allow(clippy::unwrap_used)]
 

@@ -65,7 +65,7 @@ async fn an_older_store_is_sound_and_gets_its_new_lists_when_it_is_opened() {
     scene.check().await;
     assert_eq!(questions(&scene, Some("pending")).await, ["q1"]);
     assert_eq!(handoffs(&scene, Some("pending")).await, ["h1"]);
-    // A session that nobody had begun is known by what its runs say.
+    // A session that nobody had opened is known by what its runs say.
     let row = scene.engine.catalogue().session(session).await.unwrap().unwrap();
     assert_eq!((row.title, row.id), (None, session));
     assert_eq!(scene.engine.catalogue().count_session_runs(session).await.unwrap(), 1);

@@ -193,16 +193,16 @@ async fn a_reader_under_way_crosses_the_gap() {
         }
         scene.cancel(run).await.unwrap();
         let mut late = scene.engine.read().follow_run(run, None).await.unwrap();
-        let mut begun = Vec::new();
+        let mut starts = Vec::new();
         for reader in [&mut early, &mut late] {
             let recount_engine::Delivery::Frames { last, .. } = reader.next().await.unwrap() else {
                 panic!("there is much to read")
             };
-            begun.push(last + 1);
+            starts.push(last + 1);
         }
         let end = scene.engine.read().tail(run).await.unwrap().unwrap();
         scene.engine.admin().prune(run, None, "operator").await.unwrap();
-        for (reader, next) in [&mut early, &mut late].into_iter().zip(begun) {
+        for (reader, next) in [&mut early, &mut late].into_iter().zip(starts) {
             let reading = read(reader).await;
             let [(first, last)] = reading.gaps[..] else { panic!("{:?}, padding {padding}", reading.gaps) };
             assert_eq!(last, end - 2, "padding {padding}");

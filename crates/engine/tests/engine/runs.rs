@@ -38,7 +38,7 @@ async fn what_does_not_exist_is_not_found() {
     assert_eq!(code(scene.engine.read().digest(nobody).await), Code::RunNotFound);
     assert_eq!(scene.engine.read().tail(nobody).await.unwrap(), None);
     assert_eq!(scene.engine.catalogue().run(nobody).await.unwrap(), None);
-    // Names that somebody made up wake nobody.
+    // Names that a client made up wake nobody.
     assert_eq!(scene.engine.admin().awake(), 0);
 }
 

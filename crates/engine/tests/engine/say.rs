@@ -198,7 +198,7 @@ async fn a_run_that_was_answered_meanwhile_is_not_superseded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_dies_while_superseding_leaves_both_or_neither() {
+async fn a_crash_while_superseding_leaves_both_or_neither() {
     for (fate, happens) in [
         (Fate::Refuse(FaultKind::Io), false),
         (Fate::Panic, false),

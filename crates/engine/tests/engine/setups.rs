@@ -129,7 +129,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_session_leaves_nothing_of_its_setup_whoever_dies() {
+async fn a_deleted_session_leaves_nothing_of_its_setup_whatever_dies() {
     for passes in 0..14 {
         let mut scene = Scene::new().await;
         let session = seeded(&scene, vec![said("a word nobody else says"), said("another")]).await.unwrap();

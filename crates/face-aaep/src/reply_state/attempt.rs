@@ -12,6 +12,8 @@ pub enum Outcome {
     Accepted,
     /// The caller has not the scope, or the subscription did not declare that it replies.
     NotEntitled,
+    /// The subscription is none of the caller's, or not that of the connection.
+    SubscriptionForeign,
     /// The token is of no prompt that this subscription was shown.
     TokenUnknown,
     /// The prompt has an outcome, or was withdrawn.
@@ -37,6 +39,7 @@ impl Outcome {
         match self {
             Outcome::Accepted => "accepted",
             Outcome::NotEntitled => "not_entitled",
+            Outcome::SubscriptionForeign => "subscription_foreign",
             Outcome::TokenUnknown => "token_unknown",
             Outcome::NotPending => "not_pending",
             Outcome::Late => "late",

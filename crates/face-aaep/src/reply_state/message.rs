@@ -35,8 +35,9 @@ impl PromptReply {
     }
 }
 
-const EXTEND: &str = "recount.extend";
-const CONTROL: &str = "recount.control";
+/// The types of this producer's own messages.
+pub(crate) const EXTEND: &str = "recount.extend";
+pub(crate) const CONTROL: &str = "recount.control";
 
 /// More time to answer a prompt.
 #[derive(Debug, PartialEq, Deserialize)]

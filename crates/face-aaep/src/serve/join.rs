@@ -32,6 +32,19 @@ pub(super) async fn run(
         let (of, sequence) = mark.of();
         of == run && sequence < tail
     });
+    // Its first events were pruned, so that there is nothing to project.
+    let from_start = || RunReader::open(&state.projections, engine, run, speech, None);
+    let gone = || {
+        let mut sending = sending(None);
+        sending.take_lead_in(&[aged_out(run, speech, engine.world().clock.now_ms())]);
+        (None, sending)
+    };
+    if mark.is_some() && row.has_ended() {
+        let standing = from_start().skip_to_now(tail, JoinReason::Missed).await;
+        if standing.owner.is_none() {
+            return Ok(gone());
+        }
+    }
     if let Some(mark) = mark {
         let reader = RunReader::open(&state.projections, engine, run, speech, mark.after());
         if row.has_ended() && reader.is_at_the_end(tail).await {
@@ -40,17 +53,12 @@ pub(super) async fn run(
         }
         return Ok((Some(reader), sending(Some(mark))));
     }
-    let from_start = || RunReader::open(&state.projections, engine, run, speech, None);
     let mut reader = from_start();
     let reason = if last_event_id.is_some() { JoinReason::Missed } else { JoinReason::Joined };
     let standing = reader.skip_to_now(tail, reason).await;
     let mut sending = sending(None);
     match standing.sequence {
-        // Its first events were pruned, so that there is nothing to project.
-        _ if standing.owner.is_none() && row.has_ended() => {
-            sending.take_lead_in(&[aged_out(run, speech, engine.world().clock.now_ms())]);
-            return Ok((None, sending));
-        }
+        _ if standing.owner.is_none() && row.has_ended() => return Ok(gone()),
         Some(sequence) if !standing.lead_in.is_empty() && !starts_over(subscription, reason) => {
             sending.left_out(Place { run, sequence, part: Place::JOIN_PART - 1 });
             sending.take_lead_in(&standing.lead_in);

@@ -3,18 +3,20 @@
 //! The response is the same whatever a reply causes, so that a sender learns nothing about prompts from it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use recount_aaep::Message;
 use recount_aaep::negotiate::{self, Answer};
 use recount_aaep::wire::{SubscriptionId, SubscriptionRenegotiate};
 use recount_aaep_host::{Problem, Reply, Source};
+use recount_world::Kind;
 
 use super::feed::Stream;
 use super::{FaceState, Requester};
-use crate::manifest;
 use crate::replies;
-use crate::reply_state::{OwnMessage, PromptReply};
+use crate::reply_state::{Outcome, OwnMessage, PromptReply, ReplyAttempt};
 use crate::subscription::Subscription;
+use crate::{limits, manifest};
 
 pub(super) fn receive(
     state: &FaceState,
@@ -34,6 +36,8 @@ pub(super) fn receive(
     let take = |id: &SubscriptionId, reply: PromptReply| {
         if let Some(subscription) = find(id) {
             replies::receive(&subscription, reply);
+        } else {
+            record_foreign(state, requester, id, &reply);
         }
         Reply::Taken
     };
@@ -68,6 +72,28 @@ pub(super) fn receive(
         }
         _ => Reply::Refused(Problem::Malformed),
     }
+}
+
+/// Records a reply for a subscription that is not the sender's. The response does not say so. Of many only the first
+/// ones are recorded, the others are counted.
+fn record_foreign(state: &FaceState, requester: &Requester, id: &SubscriptionId, reply: &PromptReply) {
+    let outcome = Outcome::SubscriptionForeign;
+    let so_far = state.foreign_replies.fetch_add(1, Ordering::Relaxed);
+    if so_far >= limits::FOREIGN_REPLIES_RECORDED_MAX {
+        return state.attempts.count(outcome);
+    }
+    let attempt = ReplyAttempt {
+        subscription: id.as_str().to_owned(),
+        by: requester.caller.name.clone(),
+        caller_id: requester.caller.id.clone(),
+        message: reply.kind(),
+        run: None,
+        prompt: None,
+        decided_by: None,
+        outcome,
+    };
+    let attempts = state.attempts.clone();
+    state.world.tasks.spawn(Kind::Connection, |_| async move { attempts.record(attempt).await });
 }
 
 /// Answers a change of the terms. A no ends the subscription.

@@ -29,6 +29,14 @@ async fn a_request_that_cannot_be_served_is_rejected_with_its_reason_and_status(
         assert_eq!((found, &answer["reason_code"]), (status, &json!(reason)), "{body}: {answer}");
         assert_eq!(answer["type"], "subscription.rejected");
     }
+    let mut unversioned = request(json!({}), json!({}));
+    unversioned.as_object_mut().unwrap().remove("aaep_version");
+    let (_, answer) = stage.post(&operator, "/aaep/v1/subscriptions", &unversioned).await.json().await;
+    assert_eq!(answer["reason_code"], "version_unsupported");
+    assert_eq!(
+        answer["reason_message"],
+        "`aaep_version` is missing; add \"aaep_version\": \"1.0.0\" to the request"
+    );
     let (bystander, _revoke) = stage.visitor("tok_1", &[Scope::Run], Narrowing::default());
     let reply = stage.post(&bystander, "/aaep/v1/subscriptions", &request(json!({}), json!({}))).await;
     let (status, answer) = reply.json().await;
@@ -76,6 +84,8 @@ async fn the_manifest_states_what_is_true() {
         assert!(states.iter().any(|state| *state == from), "{from}");
         assert!(tos.as_array().unwrap().iter().all(|to| states.contains(&to)), "{from}: {tos}");
     }
+    let own = manifest["extensions"]["recount"]["messages"].as_object().unwrap();
+    assert!(own.contains_key("recount.extend") && own.contains_key("recount.control"), "{own:?}");
     let subscribe = manifest["endpoints"]["subscriptions"].as_str().unwrap();
     let reply = stage.post(&stage.operator(), subscribe, &request(json!({}), json!({}))).await;
     assert_eq!(reply.status, 201);

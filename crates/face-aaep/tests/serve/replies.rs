@@ -1,5 +1,6 @@
 //! Replies, more time and control from listeners: what counts, what does not, and that a sender cannot tell which.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -205,13 +206,18 @@ async fn what_does_not_count_is_answered_alike_and_changes_nothing() {
         scene.send(&operator, &message).await;
         assert_eq!(scene.outcomes(before + 1).await.last(), Some(&outcome), "{message}");
     }
-    // Subscriptions of others and those that are not there leave no trace at all.
+    // So are those for subscriptions of others and for those that are not there, and the trail has them.
     let (eve, _valid) = scene.stage.visitor("tok_eve", &[Scope::Read, Scope::Approve], Narrowing::default());
     let before = scene.log.seen.lock().unwrap().len();
     scene.send(&eve, &follower.reply(token.as_str(), "accept")).await;
     let mut nowhere = follower.reply(token.as_str(), "accept");
     nowhere["subscription_id"] = json!("sub_nowhere");
     scene.send(&operator, &nowhere).await;
+    assert_eq!(scene.outcomes(before + 2).await[before..], [Outcome::SubscriptionForeign; 2]);
+    let senders: Vec<String> =
+        scene.log.seen.lock().unwrap()[before..].iter().map(|it| it.by.clone()).collect();
+    assert_eq!(BTreeSet::from_iter(senders), BTreeSet::from(["tok_eve".to_owned(), "operator".to_owned()]));
+    let before = before + 2;
     for unfit in [json!({}), json!({ "type": "confirmation.reply" }), json!({ "type": "recount.extend" })] {
         let (status, _) = scene.stage.post(&operator, "/aaep/v1/replies", &unfit).await.json().await;
         assert_eq!(status, 400, "{unfit}");

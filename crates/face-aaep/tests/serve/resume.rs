@@ -108,3 +108,34 @@ async fn a_second_stream_takes_the_place_of_the_first() {
         assert_eq!(text(&heard), "It rains. ");
     }
 }
+
+#[tokio::test]
+async fn of_a_run_that_was_pruned_a_summary_says_so_and_live_runs_go_on() {
+    let stage = Stage::new().await;
+    let operator = stage.operator();
+    let mut old = stage.run().await;
+    old.says("It rains. ").await;
+    let of_one = request(json!({}), json!({ "run_id": old.id, "from": "start" }));
+    let all = stage.subscribe(&operator, &request(json!({}), json!({}))).await;
+    let mut listener = stage.listen(&operator, &all, None).await;
+    listener.one().await;
+    old.finishes().await;
+    let heard = listener.until(|said| matches!(said, recount_aaep::Body::SessionCompleted(_))).await;
+    let last = heard.last().unwrap().id.clone();
+    drop(listener);
+    stage.engine.admin().prune(old.id, None, "test").await.unwrap();
+    // A subscriber to the run, with or without an id of it, is told that it is not stored, and the stream ends.
+    for last_event_id in [None, heard[0].id.as_deref()] {
+        let location = stage.subscribe(&operator, &of_one).await;
+        let rest = stage.listen(&operator, &location, last_event_id).await.rest().await;
+        assert_eq!(types(&rest), ["state.changed"], "after {last_event_id:?}: {rest:?}");
+        assert!(rest[0].id.is_none(), "nothing can be resumed after it");
+    }
+    // A stream of all runs goes on after its last frame, and what is live is heard from its start.
+    let mut run = stage.run().await;
+    let mut again = stage.listen(&operator, &all, last.as_deref()).await;
+    run.says("Take a coat.").await;
+    run.finishes().await;
+    let live = again.until(|said| matches!(said, recount_aaep::Body::SessionCompleted(_))).await;
+    assert_eq!((types(&live)[0], text(&live).as_str()), ("session.started", "Take a coat."));
+}

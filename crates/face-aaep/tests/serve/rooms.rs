@@ -9,7 +9,7 @@ use http::StatusCode;
 use http_body_util::BodyExt as _;
 use recount_engine::{Engine, Error, Narrowing, NewRun, Scope, Visitor};
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{RunId, SessionId};
+use recount_event::{ForeignId, RunId, SessionId};
 use recount_face_aaep::RoomAgent;
 use recount_transport::sse::Decoder;
 use serde_json::{Value, json};
@@ -156,6 +156,49 @@ async fn replies_are_answered_alike_and_other_messages_are_refused() {
     let (status, body) =
         stage.post(&operator, path, &json!({ "kind": "user_input", "text": "Go." })).await.json().await;
     assert_eq!((status, &body["error"]), (409, &json!("no_agent")));
+}
+
+#[tokio::test]
+async fn what_cannot_be_undone_is_confirmed_through_a_room_once() {
+    let stage = Stage::new().await;
+    let operator = stage.operator();
+    let mut room = Room::enter(&stage, &operator, "all").await;
+    let mut run = stage.run().await;
+    let asked = json!({
+        "approval_id": "a1", "tool_call_id": "c1", "kind": "shell_exec", "summary": "rm -rf build",
+        "action": "Delete the folder build.", "consequence": "It is gone.", "irreversible": true,
+        "risk_level": "high", "timeout_seconds": 600,
+    });
+    run.report(&[("approval.requested", asked)]).await;
+    let heard = room.until("awaiting.confirmation").await;
+    let prompt = &heard[heard.len() - 1];
+    assert_eq!((&prompt["irreversible"], &prompt["default_decision"]), (&json!(true), &json!("reject")));
+    let status = async || {
+        let row = stage.engine.read().approval(&ForeignId::parse("a1").unwrap()).await.unwrap().unwrap();
+        row.status.as_str().to_owned()
+    };
+    let token = prompt["reply_token"].as_str().unwrap();
+    let reply = |token: &str, decision: &str| json!({ "type": "confirmation.reply", "reply_token": token, "decision": decision });
+    // A token of nobody and a decision that there is not leave it open.
+    for (token, decision) in [("rpl_00000000000000000000000000000000", "accept"), (token, "perhaps")] {
+        let sent = stage.post(&operator, "/aaep/legacy/all/messages", &reply(token, decision)).await;
+        assert_eq!(sent.status, 204);
+        assert_eq!(status().await, "pending", "{decision}");
+    }
+    for decision in ["accept", "reject"] {
+        let sent = stage.post(&operator, "/aaep/legacy/all/messages", &reply(token, decision)).await;
+        assert_eq!(sent.status, 204);
+    }
+    let heard = room.until("state.changed").await;
+    let settled = &heard[heard.len() - 1];
+    assert_eq!(
+        (&settled["from_state"], &settled["to_state"]),
+        (&json!("awaiting_input"), &json!("calling_tool"))
+    );
+    assert_eq!(status().await, "approved", "the first reply wins");
+    run.finishes().await;
+    let rest = room.until("session.completed").await;
+    assert!(rest.iter().all(|event| event["type"] != "aaep:agent.awaiting.confirmation"), "{rest:?}");
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ pub(super) fn proposed(state: &mut State, proposed: &ToolCallProposed) {
         since: state.next_sequence,
         verdict: None,
         answer: None,
+        is_masked: proposed.redacted_paths.as_ref().is_some_and(|paths| !paths.is_empty()),
     };
     state.calls.insert(proposed.tool_call_id.clone(), call);
 }

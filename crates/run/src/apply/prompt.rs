@@ -26,6 +26,7 @@ pub(super) fn approval(state: &mut State, asked: &approval::Requested, at_ms: u6
             since,
             verdict: None,
             answer: None,
+            is_masked: false,
         }
     });
     call.verdict = None;

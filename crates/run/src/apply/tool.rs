@@ -24,6 +24,7 @@ pub(super) fn invoked(state: &mut State, invoked: &tool::Invoked) {
         since: state.next_sequence,
         verdict: None,
         answer: None,
+        is_masked: false,
     };
     state.calls.insert(invoked.tool_call_id.clone(), call);
 }

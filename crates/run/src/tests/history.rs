@@ -373,8 +373,10 @@ fn gathered(events: &[Event]) -> Vec<Vec<String>> {
             Payload::RunWaiting(waiting) => {
                 let kinds: Vec<&str> = waiting.waits_for.iter().map(|one| one.kind.as_str()).collect();
                 if !kinds.contains(&"approval") && !kinds.contains(&"client_tool") {
-                    let told =
-                        waiting.waits_for.iter().filter_map(|one| asked.remove(&(one.kind.as_str(), &one.id)));
+                    let told = waiting
+                        .waits_for
+                        .iter()
+                        .filter_map(|one| asked.remove(&(one.kind.as_str(), &one.id)));
                     told.for_each(|text| says(&mut open, text));
                 }
                 asked.clear();

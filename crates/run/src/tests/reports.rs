@@ -3,7 +3,7 @@
 use recount_event::Code;
 
 use super::story::{Story, append, drafts, progress};
-use crate::{CancelledBy, Command};
+use crate::{Call, CancelledBy, Command};
 
 #[test]
 fn the_models_thoughts_are_blocks_of_its_turn() {
@@ -69,4 +69,20 @@ fn a_summary_of_what_was_said_stands_between_turns_of_a_run_that_goes_on() {
     assert_eq!(Story::of("@own\n@finished").refuses(progress(compacted)).code, Code::RunEnded);
     let external = Story::of("@ext").refuses(append(compacted));
     assert_eq!(external.rule, Some("append.runtime_only"));
+}
+
+#[test]
+fn an_open_call_is_masked_when_its_proposal_names_masked_places() {
+    let mut story = Story::of("@own\n@turn 0\n@propose plain");
+    let masked = "assistant.tool_call_proposed {'turn_index':0,'tool_call_id':'masked','tool_name':'tool',\
+        'input':{'key':'****'},'redacted_paths':['/input/key']}";
+    story.does(progress(masked));
+    let is_masked = |story: &Story, id| story.state.call(id).map(Call::is_masked);
+    assert_eq!((is_masked(&story, "plain"), is_masked(&story, "masked")), (Some(false), Some(true)));
+    story.does(progress("@turned 0\n@invoke masked"));
+    assert_eq!(is_masked(&story, "masked"), Some(true), "it runs");
+    story.does(progress("@complete masked"));
+    assert_eq!(is_masked(&story, "masked"), None);
+    story.does(progress("@invoke unproposed"));
+    assert_eq!(is_masked(&story, "unproposed"), Some(false));
 }

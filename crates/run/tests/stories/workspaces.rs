@@ -71,11 +71,11 @@ fn workspace_failed() -> Story {
         r#"{"kind":"shell","title":"make check","requested_by":"operator","request_text":"make check","workspace_mode":"clone"}"#,
     );
     story.say(4, "run.started", r#"{"worker_id":"worker-1"}"#);
-    story.say(9, "workspace.failed", r#"{"mode":"clone","code":"source_missing","message":"the folder /home/ann/budget is not there","path":"/srv/recount/workspaces/check","source":"/home/ann/budget"}"#);
+    story.say(9, "workspace.failed", r#"{"mode":"clone","code":"source_missing","message":"the folder /home/ann/budget is missing","path":"/srv/recount/workspaces/check","source":"/home/ann/budget"}"#);
     story.failed(
         9,
         "workspace_failed",
-        "the workspace could not be made: the folder /home/ann/budget is not there",
+        "the workspace could not be made: the folder /home/ann/budget is missing",
         false,
     );
     story

@@ -48,6 +48,11 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     some(address, "an address with a port, such as 127.0.0.1:8765")
 }
 
+/// The same, or none.
+pub(super) fn address_or_off(text: &str) -> Result<Option<SocketAddr>, String> {
+    or_off(text, |text| address(text).ok(), "an address with a port, such as 127.0.0.1:8080")
+}
+
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
     Ok(text.into())
 }

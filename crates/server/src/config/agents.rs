@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use recount_agent::mcp::{self, McpServers};
 use recount_agent::model::{ModelName, ModelsSettings, Secret};
 use recount_agent::tools::{COMMAND_TOOLS, Tools};
 use recount_api::spelling;
@@ -14,6 +15,7 @@ use recount_engine::{AgentOption, Capabilities, OptionKind, Profile, Profiles, S
 use recount_event::Json;
 use serde::{Deserialize, Deserializer};
 
+use super::runs::Runs;
 use crate::StartError;
 use crate::limits::{AGENT_NAME_MAX, SYSTEM_FILE_BYTES_MAX};
 use crate::settings::{Lookup, in_words};
@@ -22,7 +24,7 @@ use crate::settings::{Lookup, in_words};
 pub(crate) const AGENT_DEFAULT: &str = "assistant";
 
 /// Keys below `[agents.NAME]`, for messages about an unknown one.
-pub(super) const AGENT_KEYS: [&str; 26] = [
+pub(super) const AGENT_KEYS: [&str; 27] = [
     "agents",
     "title",
     "version",
@@ -32,6 +34,7 @@ pub(super) const AGENT_KEYS: [&str; 26] = [
     "system_file",
     "tools",
     "hidden_tools",
+    "mcp_servers",
     "options",
     "history",
     "client_tools",
@@ -89,6 +92,8 @@ pub(super) struct AgentSection {
     #[serde(default)]
     hidden_tools: Vec<String>,
     #[serde(default)]
+    mcp_servers: Vec<String>,
+    #[serde(default)]
     options: Vec<OptionSection>,
     history: Option<Vec<String>>,
     client_tools: Option<bool>,
@@ -133,6 +138,7 @@ fn quoted<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret>, D::Error
 /// What an agent is held against.
 struct Around<'a> {
     models: &'a ModelsSettings,
+    mcp: &'a McpServers,
     /// Where files begin that the configuration names.
     folder: &'a Path,
     home: Option<&'a Path>,
@@ -143,13 +149,13 @@ struct Around<'a> {
 pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     look: &mut Lookup<E>,
     said: Option<BTreeMap<String, AgentSection>>,
-    models: &ModelsSettings,
-    folder: &Path,
+    runs: &Runs,
     home: Option<&Path>,
 ) -> Result<Agents, StartError> {
     let is_said = said.is_some();
     let environment = |name: &str| look.variable(name);
-    let around = Around { models, folder, home, environment: &environment };
+    let Runs { models, mcp, folder, .. } = runs;
+    let around = Around { models, mcp, folder, home, environment: &environment };
     let agents = match said {
         Some(sections) => {
             let settled = sections.into_iter().map(|(name, section)| Agent(&name).settled(section, &around));
@@ -195,8 +201,10 @@ impl Agents {
         let profiles = self.0.iter().map(|Settled { profile, exposed }| {
             let mut missing = Vec::new();
             let mut here = |names: &[String]| -> Vec<String> {
-                let (there, not): (Vec<_>, Vec<_>) =
-                    names.iter().cloned().partition(|name| here.contains(name.as_str()));
+                let (there, not): (Vec<_>, Vec<_>) = names
+                    .iter()
+                    .cloned()
+                    .partition(|name| name.starts_with(mcp::PREFIX) || here.contains(name.as_str()));
                 missing.extend(not);
                 there
             };
@@ -292,7 +300,7 @@ impl Agent<'_> {
             model: section.model,
             system: self.system(section.system, section.system_file, around)?,
             tools: Vec::new(),
-            hidden: section.hidden_tools,
+            hidden: [section.hidden_tools, self.servers(section.mcp_servers, around)?].concat(),
             options,
             capabilities: Capabilities {
                 history_full: history.contains("full"),
@@ -343,6 +351,27 @@ impl Agent<'_> {
             }
         }
         Ok(())
+    }
+
+    /// All tools of the servers of these names.
+    fn servers(&self, names: Vec<String>, around: &Around<'_>) -> Result<Vec<String>, StartError> {
+        let mut tools = Vec::new();
+        for name in names {
+            if !around.mcp.names().any(|known| known == name) {
+                let known: Vec<&str> = around.mcp.names().collect();
+                let known = match known.as_slice() {
+                    [] => "none is configured: see [mcp.servers]".to_owned(),
+                    known => format!("there are: {}", known.join(", ")),
+                };
+                return Err(self.wrong("mcp_servers", format!("there is no MCP server {name:?}; {known}")));
+            }
+            let all = format!("{}{name}__*", mcp::PREFIX);
+            if tools.contains(&all) {
+                return Err(self.wrong("mcp_servers", format!("{name:?} is listed twice; remove one")));
+            }
+            tools.push(all);
+        }
+        Ok(tools)
     }
 
     /// The given words, if all of them are allowed.

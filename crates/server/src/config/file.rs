@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use recount_agent::mcp::McpSettings;
 use recount_agent::model::ModelsSettings;
 use recount_api::spelling;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
@@ -23,11 +24,12 @@ pub(super) struct File {
     pub(super) values: BTreeMap<&'static str, String>,
     pub(super) sandbox_environment: BTreeMap<String, String>,
     pub(super) models: ModelsSettings,
+    pub(super) mcp: McpSettings,
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
 }
 
 /// Keys of structures, which the table does not have.
-const STRUCTURES: [&str; 3] = ["agents", "models", "environment"];
+const STRUCTURES: [&str; 4] = ["agents", "models", "environment", "mcp"];
 
 /// Keys below `[models]`: `docs/models.md`.
 const MODEL_KEYS: [&str; 21] = [
@@ -52,6 +54,22 @@ const MODEL_KEYS: [&str; 21] = [
     "input_micros_usd",
     "output_micros_usd",
     "cached_input_micros_usd",
+];
+
+/// Keys below `[mcp]`: `docs/tools.md`.
+const MCP_KEYS: [&str; 12] = [
+    "servers",
+    "command",
+    "env",
+    "env_from",
+    "network",
+    "url",
+    "headers",
+    "headers_env",
+    "headers_file",
+    "approval",
+    "start_timeout_ms",
+    "call_timeout_ms",
 ];
 
 /// Reads the file that is named, or the user's own if there is one. Returns its path, too.
@@ -111,7 +129,7 @@ fn unparsed(why: &toml::de::Error, text: &str) -> String {
 fn nearest(key: &str) -> Option<&'static str> {
     let settings = rows().into_iter().filter(|row| row.kind != SettingKind::Hidden);
     let settings = settings.flat_map(|row| row.key.split('.'));
-    spelling::nearest(key, settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(AGENT_KEYS))
+    spelling::nearest(key, settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(MCP_KEYS).chain(AGENT_KEYS))
 }
 
 /// One table of the file; the name of the whole file is empty.
@@ -142,7 +160,7 @@ impl<'a> Section<'a> {
     fn unknown(&self, key: &str) -> String {
         let mut known: Vec<&str> = self.settings().map(|(name, _)| name).chain(self.sections()).collect();
         match self.name {
-            "" => known.push("agents"),
+            "" => known.extend(["agents", "mcp"]),
             "sandbox" => known.push("environment"),
             _ => {}
         }
@@ -170,6 +188,7 @@ impl<'de> Visitor<'de> for Section<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match (self.name, key.as_str()) {
                 ("", "agents") => self.file.agents = Some(map.next_value()?),
+                ("", "mcp") => self.file.mcp = map.next_value()?,
                 ("", "models") => self.file.models = map.next_value()?,
                 ("sandbox", "environment") => self.file.sandbox_environment = map.next_value()?,
                 _ => {

@@ -2,6 +2,10 @@
 //!
 //! Look at [`Rooms`]. It must never know what is said in a room.
 
+use std::net::SocketAddr;
+
+use crate::StartError;
+
 /// Who may reach `/aaep/legacy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RoomAccess {
@@ -17,8 +21,37 @@ pub enum RoomAccess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rooms {
     pub access: RoomAccess,
+    /// A further address whose root is a room.
+    pub bind: Option<SocketAddr>,
     /// Whether the room `conformance` has an agent that plays scripts.
     pub agent: bool,
     /// Whether the id of each session comes before it.
     pub announces_sessions: bool,
+}
+
+impl Rooms {
+    /// The room at the root of the further address.
+    pub(crate) fn at_root(self) -> &'static str {
+        if self.agent { "conformance" } else { "all" }
+    }
+
+    /// Refuses a further address at which rooms could not be reached, or could be reached by more clients than may.
+    pub(crate) fn check(self, lets_anybody_in: bool) -> Result<(), StartError> {
+        let Some(bind) = self.bind else { return Ok(()) };
+        let is_near = bind.ip().to_canonical().is_loopback();
+        let refused = |why: &str| Err(StartError::usage(format!("aaep.room_bind is {bind}, {why}")));
+        match self.access {
+            RoomAccess::Off => {
+                refused("and aaep.rooms is off; set aaep.rooms to loopback, or remove aaep.room_bind")
+            }
+            RoomAccess::Loopback if !is_near => refused(
+                "which is no loopback address; use a loopback address, or set aaep.rooms to everywhere",
+            ),
+            RoomAccess::Everywhere if !is_near && lets_anybody_in => refused(
+                "which is no loopback address, and no token is required; set access.require_token to true, or use a \
+                 loopback address",
+            ),
+            RoomAccess::Loopback | RoomAccess::Everywhere => Ok(()),
+        }
+    }
 }

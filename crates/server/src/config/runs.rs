@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::ModelsSettings;
 use recount_agent::sandbox::SandboxSettings;
 
@@ -31,6 +32,8 @@ pub struct Runs {
     /// Where the rules are that calls are judged by.
     pub policy: Option<PathBuf>,
     pub models: ModelsSettings,
+    /// The MCP servers that runs may use, with nowhere to run commands yet.
+    pub mcp: McpServers,
     /// The folder of the configuration, where what it names begins.
     pub folder: PathBuf,
 }
@@ -48,6 +51,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     values: &Values,
     environment: BTreeMap<String, String>,
     mut models: ModelsSettings,
+    mcp: &McpSettings,
     folders: &Folders<'_>,
 ) -> Result<Runs, StartError> {
     let names: Vec<&str> = environment.keys().map(String::as_str).collect();
@@ -55,6 +59,11 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     look.note("sandbox", "sandbox.environment", in_words(&names), !names.is_empty());
     models.default.clone_from(&values.model);
     note_models(look, &models);
+    let variable = |name: &str| look.variable(name);
+    let mcp = McpServers::build(mcp, &variable, folders.beside);
+    let mcp = mcp.map_err(|why| StartError::usage(why.to_string()))?;
+    // Neither variables nor headers: they may be secret.
+    look.note("mcp", "mcp.servers", in_words(&mcp.in_words()), mcp.names().next().is_some());
     Ok(Runs {
         at_once: values.at_once,
         tools_at_once: values.tools_at_once,
@@ -75,6 +84,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         },
         policy: values.policy.clone(),
         models,
+        mcp,
         folder: folders.beside.to_owned(),
     })
 }

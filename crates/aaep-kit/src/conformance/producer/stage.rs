@@ -118,7 +118,7 @@ impl<'r> Stage<'r> {
 
     /// Whether two connections are to the same producer.
     pub(super) fn is_shared(&self) -> bool {
-        !matches!(self.target, Target::Command { .. })
+        self.subject.shares_producer || !matches!(self.target, Target::Command { .. })
     }
 
     /// Whether each subscription has terms of its own.

@@ -35,7 +35,7 @@ pub(crate) struct Attempt {
     pub(crate) run: fn(&About) -> Came,
 }
 
-/// What a refusal looks like. Everything else is what a kernel says to somebody whom it has let in.
+/// What a refusal looks like. Everything else is what a kernel answers a process that it has let in.
 const REFUSALS: &[i32] =
     &[libc::EPERM, libc::EACCES, libc::ENOSYS, libc::ENOENT, libc::EROFS, libc::ESRCH, libc::EXDEV];
 
@@ -98,7 +98,7 @@ pub(crate) fn text(words: &str) -> CString {
     CString::new(words).unwrap_or_default()
 }
 
-/// Opens a path and closes it again: whoever can open for writing can write.
+/// Opens a path and closes it again: a process that can open for writing can write.
 pub(crate) fn open(path: &str, flags: i32) -> Came {
     let path = text(path);
     let number = sys!(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags | libc::O_CLOEXEC, 0o600);

@@ -1,4 +1,4 @@
-//! What a command can have more and more of, up to a bound that somebody else keeps: held where there is one.
+//! What a command can have more and more of, up to a bound that the system keeps: held where there is one.
 //!
 //! Each goes on until it is refused, or until it has more than any command needs.
 

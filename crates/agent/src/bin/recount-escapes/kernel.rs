@@ -104,7 +104,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     Attempt { name: "core dumps into a program", run: core_dumps },
 ];
 
-/// A path that is not there is looked for by whoever was let in.
+/// A process that was let in looks for a path that does not exist.
 fn call_or_found(answer: i64) -> Came {
     let error = std::io::Error::last_os_error().raw_os_error();
     if answer < 0 && error == Some(libc::ENOENT) { Came::Open("let in".into()) } else { call(answer) }

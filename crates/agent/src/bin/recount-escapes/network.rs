@@ -30,7 +30,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
             const UNIX: i32 = libc::AF_UNIX;
             const TRIED: [i32; 3] = [UNIX, libc::AF_INET, libc::AF_INET6];
             let families = (2..46).filter(|family| !TRIED.contains(family));
-            // What the kernel does not have is not there to be reached.
+            // What the kernel does not have cannot be reached.
             let absent = [libc::EAFNOSUPPORT, libc::ESOCKTNOSUPPORT, libc::EPROTONOSUPPORT];
             all(families.flat_map(|family| {
                 [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_RAW, libc::SOCK_SEQPACKET]

@@ -171,7 +171,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     },
 ];
 
-/// Whoever is told so was let in.
+/// A process that gets this answer was let in.
 fn call_but(answer: i64, let_in: i32) -> Came {
     let error = std::io::Error::last_os_error().raw_os_error();
     if answer < 0 && error == Some(let_in) { Came::Open("let in".into()) } else { call(answer) }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::http::failure_in;
-use crate::model::stream::{Heard, Protocol};
+use crate::model::stream::{Protocol, StreamProgress};
 use crate::model::wire::{CallRoom, Count, GatheredCall, end_or_calls, malformed, read};
 use crate::model::{Failure, Piece, Usage, adjusted, failure};
 
@@ -24,7 +24,7 @@ pub(super) struct Events {
     room: CallRoom,
     has_calls: bool,
     stop: Option<String>,
-    usage: UsageTold,
+    usage: AnthropicUsage,
 }
 
 #[derive(Debug, Deserialize)]
@@ -35,18 +35,18 @@ enum Event {
     },
     ContentBlockStart {
         index: u64,
-        content_block: Block,
+        content_block: ContentBlock,
     },
     ContentBlockDelta {
         index: u64,
-        delta: Delta,
+        delta: BlockDelta,
     },
     ContentBlockStop {
         index: u64,
     },
     MessageDelta {
         delta: MessageChange,
-        usage: Option<UsageTold>,
+        usage: Option<AnthropicUsage>,
     },
     MessageStop,
     Error {
@@ -58,12 +58,12 @@ enum Event {
 
 #[derive(Debug, Deserialize)]
 struct Started {
-    usage: Option<UsageTold>,
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
+enum ContentBlock {
     Text {
         #[serde(default)]
         text: String,
@@ -80,7 +80,7 @@ enum Block {
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type")]
-enum Delta {
+enum BlockDelta {
     #[serde(rename = "text_delta")]
     Text { text: String },
     #[serde(rename = "thinking_delta")]
@@ -98,15 +98,15 @@ struct MessageChange {
 
 /// Figures are totals; a later event replaces what an earlier one said.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
-struct UsageTold {
+struct AnthropicUsage {
     input_tokens: Option<Count>,
     cache_creation_input_tokens: Option<Count>,
     cache_read_input_tokens: Option<Count>,
     output_tokens: Option<Count>,
 }
 
-impl UsageTold {
-    fn update(&mut self, newer: UsageTold) {
+impl AnthropicUsage {
+    fn update(&mut self, newer: AnthropicUsage) {
         self.input_tokens = newer.input_tokens.or(self.input_tokens);
         self.cache_creation_input_tokens =
             newer.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
@@ -146,12 +146,12 @@ impl Events {
             room: CallRoom::default(),
             has_calls: false,
             stop: None,
-            usage: UsageTold::default(),
+            usage: AnthropicUsage::default(),
         }
     }
 
     /// Takes figures of usage in, and passes on what they come to.
-    fn used(&mut self, told: Option<UsageTold>, out: &mut VecDeque<Piece>) {
+    fn used(&mut self, told: Option<AnthropicUsage>, out: &mut VecDeque<Piece>) {
         let Some(told) = told else { return };
         self.usage.update(told);
         if told.has_unreadable() {
@@ -160,10 +160,15 @@ impl Events {
         out.push_back(Piece::Usage(self.usage.usage()));
     }
 
-    fn block_begins(&mut self, index: u64, block: Block, out: &mut VecDeque<Piece>) -> Result<(), Failure> {
+    fn block_begins(
+        &mut self,
+        index: u64,
+        block: ContentBlock,
+        out: &mut VecDeque<Piece>,
+    ) -> Result<(), Failure> {
         match block {
-            Block::Text { text } if !text.is_empty() => out.push_back(Piece::Text(text)),
-            Block::ToolUse { id, name, input } => {
+            ContentBlock::Text { text } if !text.is_empty() => out.push_back(Piece::Text(text)),
+            ContentBlock::ToolUse { id, name, input } => {
                 self.room.take_call(&self.who)?;
                 self.has_calls = true;
                 // It is `{}` and the input follows; servers that imitate the API may say all of it here.
@@ -172,14 +177,14 @@ impl Events {
                 self.room.take_bytes(&self.who, id.len() + name.len() + input.len())?;
                 self.open.insert(index, GatheredCall { id, name, input });
             }
-            Block::Text { .. } | Block::Other => {}
+            ContentBlock::Text { .. } | ContentBlock::Other => {}
         }
         Ok(())
     }
 }
 
 impl Protocol for Events {
-    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<Heard, Failure> {
+    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<StreamProgress, Failure> {
         let (event, was_replaced) = read::<Event>(&frame.data).map_err(|why| {
             let begin = failure::cut(&frame.data);
             malformed(&self.who, &format!("holds an event that cannot be read ({why}): {begin}"))
@@ -193,17 +198,17 @@ impl Protocol for Events {
                 self.block_begins(index, content_block, out)?;
             }
             Event::ContentBlockDelta { index, delta } => match delta {
-                Delta::Text { text } if !text.is_empty() => out.push_back(Piece::Text(text)),
-                Delta::Thinking { thinking } if self.tells_thinking && !thinking.is_empty() => {
+                BlockDelta::Text { text } if !text.is_empty() => out.push_back(Piece::Text(text)),
+                BlockDelta::Thinking { thinking } if self.tells_thinking && !thinking.is_empty() => {
                     out.push_back(Piece::Thinking(thinking));
                 }
-                Delta::Input { partial_json } => {
+                BlockDelta::Input { partial_json } => {
                     if let Some(call) = self.open.get_mut(&index) {
                         self.room.take_bytes(&self.who, partial_json.len())?;
                         call.input.push_str(&partial_json);
                     }
                 }
-                Delta::Text { .. } | Delta::Thinking { .. } | Delta::Other => {}
+                BlockDelta::Text { .. } | BlockDelta::Thinking { .. } | BlockDelta::Other => {}
             },
             Event::ContentBlockStop { index } => {
                 out.extend(self.open.remove(&index).map(GatheredCall::piece));
@@ -212,11 +217,11 @@ impl Protocol for Events {
                 self.used(usage, out);
                 self.stop = delta.stop_reason.or(self.stop.take());
             }
-            Event::MessageStop => return Ok(Heard::LastWord),
+            Event::MessageStop => return Ok(StreamProgress::LastWord),
             Event::Error { error } => return Err(failure_in(&self.who, &error)),
-            Event::Other => return Ok(Heard::Nothing),
+            Event::Other => return Ok(StreamProgress::Nothing),
         }
-        Ok(Heard::Something)
+        Ok(StreamProgress::Something)
     }
 
     fn finish(&mut self, out: &mut VecDeque<Piece>) -> Option<Piece> {

@@ -4,14 +4,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Options;
+use super::AnthropicOptions;
 use crate::model::wire::{in_base64, object, plain_name};
 use crate::model::{Message, Part, Request, ToolSpec};
 
 /// The least that the API lets a model think with.
 const THINKING_TOKENS_MIN: u32 = 1024;
 
-pub(super) fn body(request: &Request, options: Options) -> Vec<u8> {
+pub(super) fn body(request: &Request, options: AnthropicOptions) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".into(), json!(request.model));
     body.insert("max_tokens".into(), json!(request.max_output_tokens));
@@ -35,7 +35,7 @@ pub(super) fn body(request: &Request, options: Options) -> Vec<u8> {
 
 /// Thinking must leave room for the answer. It is not asked for in the middle of calls: the API then wants the
 /// earlier thoughts back, signed, and those are not kept.
-fn thinking(request: &Request, options: Options) -> Option<u32> {
+fn thinking(request: &Request, options: AnthropicOptions) -> Option<u32> {
     let wanted = options.thinking_tokens?;
     let room = request.max_output_tokens / 2;
     let in_calls = matches!(request.messages.last(), Some(Message::Results(_)));
@@ -48,14 +48,14 @@ fn tool(tool: &ToolSpec) -> Value {
 
 /// What stands up to a mark is kept by the provider. Three are used of the four that it takes: tools, system and
 /// the newest message, so that the next request finds all before its own newest message.
-fn mark(blocks: &mut [Value], options: Options) {
+fn mark(blocks: &mut [Value], options: AnthropicOptions) {
     if let Some(last) = blocks.last_mut().filter(|_| options.cache) {
         last["cache_control"] = json!({ "type": "ephemeral" });
     }
 }
 
 /// Roles must take turns, so what one side says in several messages becomes one.
-fn messages(request: &Request, options: Options) -> Vec<Value> {
+fn messages(request: &Request, options: AnthropicOptions) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
         let (role, blocks) = match message {

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::model::http::failure_in;
-use crate::model::stream::{Heard, Protocol};
+use crate::model::stream::{Protocol, StreamProgress};
 use crate::model::wire::{CallRoom, Count, GatheredCall, end_or_calls, malformed, read};
 use crate::model::{Failure, Piece, Usage, adjusted, failure};
 
@@ -31,7 +31,7 @@ pub(super) struct Chunks {
 #[derive(Debug, Deserialize)]
 struct Chunk {
     choices: Option<Vec<Choice>>,
-    usage: Option<UsageTold>,
+    usage: Option<OpenAiUsage>,
     error: Option<Value>,
 }
 
@@ -39,14 +39,14 @@ struct Chunk {
 struct Choice {
     #[serde(default)]
     index: u64,
-    delta: Option<Delta>,
+    delta: Option<ChoiceDelta>,
     /// Some servers that send an answer in one piece call it so.
-    message: Option<Delta>,
+    message: Option<ChoiceDelta>,
     finish_reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Delta {
+struct ChoiceDelta {
     content: Option<Value>,
     reasoning_content: Option<Value>,
     /// The same by another name; servers that send both send it twice.
@@ -71,7 +71,7 @@ struct FunctionDelta {
 }
 
 #[derive(Debug, Deserialize)]
-struct UsageTold {
+struct OpenAiUsage {
     prompt_tokens: Option<Count>,
     completion_tokens: Option<Count>,
     prompt_tokens_details: Option<PromptDetails>,
@@ -183,13 +183,13 @@ impl Chunks {
 }
 
 impl Protocol for Chunks {
-    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<Heard, Failure> {
+    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<StreamProgress, Failure> {
         let data = frame.data.trim();
         if data == "[DONE]" {
-            return Ok(Heard::LastWord);
+            return Ok(StreamProgress::LastWord);
         }
         if data.is_empty() {
-            return Ok(Heard::Nothing);
+            return Ok(StreamProgress::Nothing);
         }
         let (chunk, was_replaced) = read::<Chunk>(data).map_err(|why| {
             let begin = failure::cut(data);
@@ -218,7 +218,7 @@ impl Protocol for Chunks {
             };
             out.push_back(Piece::Usage(self.usage));
         }
-        Ok(Heard::Something)
+        Ok(StreamProgress::Something)
     }
 
     fn finish(&mut self, out: &mut VecDeque<Piece>) -> Option<Piece> {

@@ -4,11 +4,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Options;
+use super::OpenAiOptions;
 use crate::model::wire::{in_base64, object, plain_name};
 use crate::model::{Call, CallResult, Message, Part, Request, ToolSpec};
 
-pub(super) fn body(request: &Request, options: Options) -> Vec<u8> {
+pub(super) fn body(request: &Request, options: OpenAiOptions) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".into(), json!(request.model));
     let bound = if options.newer_bound { "max_completion_tokens" } else { "max_tokens" };

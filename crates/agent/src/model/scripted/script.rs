@@ -23,7 +23,7 @@ pub struct Script {
     pub pace: Pace,
     /// Tried in order; the first that fits the last user message is played.
     #[serde(default)]
-    pub scene: Vec<Scene>,
+    pub scene: Vec<ScriptedScene>,
     /// Played when no scene fits.
     #[serde(default)]
     pub turn: Vec<Turn>,
@@ -42,7 +42,7 @@ fn the_end() -> String {
 /// Turns for some conversations.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Scene {
+pub struct ScriptedScene {
     /// Stands somewhere in the text of the last user message.
     pub when: String,
     #[serde(default)]
@@ -167,7 +167,7 @@ pub enum ScriptError {
 
 /// The turn that answers a request, and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum ScriptPosition {
     Turn {
         scene: Option<usize>,
         turn: usize,
@@ -193,7 +193,7 @@ impl Script {
     }
 
     /// Which turn answers. The n-th answer since the user last spoke is the n-th turn that waits for nothing.
-    pub(super) fn turn_for(&self, request: &Request) -> Place {
+    pub(super) fn turn_for(&self, request: &Request) -> ScriptPosition {
         let said = last_user_text(request);
         let scene = self.scene.iter().position(|scene| said.contains(&scene.when));
         let turns = scene.map_or(&self.turn, |scene| &self.scene[scene].turn);
@@ -205,15 +205,15 @@ impl Script {
             let answered = answers_since_user(request);
             turns.iter().enumerate().filter(|(_, turn)| turn.when.is_none()).map(|(at, _)| at).nth(answered)
         });
-        turn.map_or(Place::End { scene }, |turn| Place::Turn { scene, turn })
+        turn.map_or(ScriptPosition::End { scene }, |turn| ScriptPosition::Turn { scene, turn })
     }
 
     /// What stands at a place. The end is a turn that says the last words.
-    pub(super) fn at(&self, place: Place) -> Turn {
+    pub(super) fn at(&self, place: ScriptPosition) -> Turn {
         match place {
-            Place::Turn { scene: None, turn } => self.turn[turn].clone(),
-            Place::Turn { scene: Some(scene), turn } => self.scene[scene].turn[turn].clone(),
-            Place::End { scene } => {
+            ScriptPosition::Turn { scene: None, turn } => self.turn[turn].clone(),
+            ScriptPosition::Turn { scene: Some(scene), turn } => self.scene[scene].turn[turn].clone(),
+            ScriptPosition::End { scene } => {
                 let own = scene.and_then(|scene| self.scene[scene].end.as_ref());
                 Turn { text: Some(own.unwrap_or(&self.end).clone()), ..Turn::default() }
             }

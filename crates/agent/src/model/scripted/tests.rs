@@ -79,11 +79,11 @@ async fn a_turn_is_said_in_order_whole_and_at_its_pace() {
         "#,
     );
     let mut reply = model.begin(ask(vec![user("go")]));
-    let begun = recount_world::moment();
+    let started = recount_world::moment();
     let mut heard = Vec::new();
     for _ in 0..8 {
         let piece = reply.next().await.unwrap();
-        heard.push((begun.elapsed().as_millis(), piece));
+        heard.push((started.elapsed().as_millis(), piece));
     }
     let text = |text: &str| Piece::Text(text.into());
     let call = |id: &str, name: &str, input: &str| Piece::Call {
@@ -116,7 +116,7 @@ async fn the_turn_depends_on_the_conversation_alone() {
         text = "first"
         [[turn]]
         when = "FAILED"
-        text = "mend it"
+        text = "fix it"
         [[turn]]
         text = "second"
         [[scene]]
@@ -130,7 +130,7 @@ async fn the_turn_depends_on_the_conversation_alone() {
         (vec![user("go")], "first"),
         (vec![user("a"), answer("x"), user("go")], "first"),
         (vec![user("go"), called("c"), result("ok")], "second"),
-        (vec![user("go"), called("c"), result("2 FAILED")], "mend it"),
+        (vec![user("go"), called("c"), result("2 FAILED")], "fix it"),
         (vec![user("go"), called("c"), result("2 FAILED"), called("d"), result("ok")], "over"),
         (vec![user("FAILED")], "first"),
         (vec![user("please fix"), user("soon")], "fixing"),
@@ -179,12 +179,12 @@ async fn a_wait_that_is_dropped_is_taken_up_again() {
     let model = scripted("[[turn]]\ntext = \"one two\"\npace = { tokens_per_second = 1 }");
     let mut reply = model.begin(ask(vec![user("go")]));
     assert_eq!(reply.next().await, Ok(Piece::Text("one ".into())));
-    let begun = recount_world::moment();
+    let started = recount_world::moment();
     for _ in 0..3 {
         tokio::time::timeout(Duration::from_millis(300), reply.next()).await.unwrap_err();
     }
     assert_eq!(reply.next().await, Ok(Piece::Text("two".into())));
-    assert_eq!(begun.elapsed(), Duration::from_secs(1));
+    assert_eq!(started.elapsed(), Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,9 +195,9 @@ async fn five_hundred_speak_at_once_and_none_is_late() {
     let one = |at: usize| {
         let mut reply = model.begin(ask(vec![user(&at.to_string())]));
         async move {
-            let (begun, mut last) = (recount_world::moment(), 0);
+            let (started, mut last) = (recount_world::moment(), 0);
             while !matches!(reply.next().await.unwrap(), Piece::Finish { .. }) {
-                last = begun.elapsed().as_millis();
+                last = started.elapsed().as_millis();
             }
             last
         }

@@ -40,7 +40,7 @@ fn hear(api: &str, chunks: Vec<Bytes>) -> Heard {
 }
 
 impl Protocol for Box<dyn Protocol> {
-    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<super::Heard, Failure> {
+    fn event(&mut self, frame: &Frame, out: &mut VecDeque<Piece>) -> Result<super::StreamProgress, Failure> {
         (**self).event(frame, out)
     }
 

@@ -98,9 +98,9 @@ fn shape((before, again, after): (&str, &str, &str), bytes: usize) -> String {
 #[test]
 fn no_line_takes_more_steps_than_its_length_allows() {
     for &parts in SHAPES {
-        let [small, large] = [6_000, 12_000].map(|bytes| Line::read(&shape(parts, bytes)).steps);
+        let [small, large] = [6_000, 12_000].map(|bytes| CommandLine::read(&shape(parts, bytes)).steps);
         assert!(large <= 2 * small + small / 4 + 1_000, "{parts:?}: {small} and {large} steps");
-        let line = Line::read(&shape(parts, limits::COMMAND_BYTES_MAX));
+        let line = CommandLine::read(&shape(parts, limits::COMMAND_BYTES_MAX));
         // What is one step too many is counted, and not gone through.
         assert!(line.steps <= limits::COMMAND_STEPS_MAX || line.unjudged.is_some(), "{parts:?}");
         assert!(line.commands.len() <= limits::COMMANDS_MAX, "{parts:?}");
@@ -109,24 +109,25 @@ fn no_line_takes_more_steps_than_its_length_allows() {
 
 #[test]
 fn what_is_beyond_a_bound_is_not_read_and_not_judged() {
-    let line = Line::read(&"a ".repeat(limits::COMMAND_BYTES_MAX));
+    let line = CommandLine::read(&"a ".repeat(limits::COMMAND_BYTES_MAX));
     assert_eq!(line.unjudged, Some("it is longer than a command line may be"));
     assert_eq!((line.commands.len(), line.steps), (0, 0));
-    let wraps = |times: usize| Line::read(&format!("{}ls", "env ".repeat(times))).unjudged;
+    let wraps = |times: usize| CommandLine::read(&format!("{}ls", "env ".repeat(times))).unjudged;
     assert_eq!(wraps(limits::COMMAND_WRAPPERS_MAX), None);
     assert_eq!(wraps(limits::COMMAND_WRAPPERS_MAX + 1), Some("too many programs run one another"));
     let within = |times: usize| {
         let script = (0..times).fold("ls".to_owned(), |script, _| format!("eval {}", quoted(&[&script])));
-        Line::read(&script).unjudged
+        CommandLine::read(&script).unjudged
     };
     assert_eq!(within(4), None);
     assert!(within(limits::COMMAND_DEPTH_MAX + 2).is_some());
-    let expands =
-        |times: usize| Line::read(&format!("echo {}x{}", "${x:-".repeat(times), "}".repeat(times))).unjudged;
+    let expands = |times: usize| {
+        CommandLine::read(&format!("echo {}x{}", "${x:-".repeat(times), "}".repeat(times))).unjudged
+    };
     assert_eq!(expands(limits::COMMAND_DEPTH_MAX), None);
     assert_eq!(expands(limits::COMMAND_DEPTH_MAX + 1), Some("its expansions stand too deep in one another"));
     // Eight readings of a long text are allowed, and not more.
-    let mut line = Line::default();
+    let mut line = CommandLine::default();
     assert!(line.may_take(limits::COMMAND_STEPS_MAX) && line.unjudged.is_none());
     assert!(!line.may_take(1) && line.unjudged.is_some());
     line.add("rm x", 0);
@@ -144,7 +145,7 @@ fn random_lines_are_read_within_bounds() {
     let rng = proptest::test_runner::TestRng::deterministic_rng(config.rng_algorithm);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let check = |text: String| {
-        let line = Line::read(&text);
+        let line = CommandLine::read(&text);
         prop_assert!(line.steps <= limits::COMMAND_STEPS_MAX || line.unjudged.is_some());
         prop_assert!(line.steps <= 40 * text.len() + 10_000 || line.unjudged.is_some(), "{}", line.steps);
         prop_assert!(line.commands.len() <= limits::COMMANDS_MAX);

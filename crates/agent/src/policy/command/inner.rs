@@ -1,11 +1,11 @@
 //! Find the command that a command runs: after variables, `sudo`, `env`, `xargs`, in `sh -c`, `eval`, `find -exec`.
 //!
-//! Look at [`Line::finish`]. Options that are not known here, and builtins that change how later text is read, make the
+//! Look at [`CommandLine::finish`]. Options that are not known here, and builtins that change how later text is read, make the
 //! line one that cannot be judged. Pure. It must not know risks.
 
 use crate::limits;
 use crate::policy::command::reader::is_reserved;
-use crate::policy::command::{Command, Line, Word, base, is_installed, is_name, is_setting, twists};
+use crate::policy::command::{Command, CommandLine, Word, base, is_installed, is_name, is_setting, twists};
 
 /// Programs that run what their words name, in ways that are not read here.
 const RUNNERS: &[&str] = &[
@@ -70,7 +70,7 @@ const RUNNERS: &[&str] = &[
 ];
 
 /// Builtins of `bash`, `dash` and `busybox sh` that never evaluate their words. Each other builtin has an arm of its own
-/// in [`Line::look_into`], is a [`wrapper`], or is [`ASKED`] about.
+/// in [`CommandLine::look_into`], is a [`wrapper`], or is [`ASKED`] about.
 const PLAIN: &[&str] = &[
     ":", "bg", "break", "cd", "chdir", "continue", "dirs", "disown", "echo", "exit", "false", "fg", "kill",
     "logout", "popd", "pushd", "pwd", "return", "shift", "times", "true", "type", "ulimit", "umask",
@@ -242,7 +242,7 @@ fn replaced(options: &[Word]) -> Vec<String> {
     texts
 }
 
-impl Line {
+impl CommandLine {
     /// Lists a command that the shell runs, and what that command runs.
     pub(super) fn finish(&mut self, mut command: Command, depth: usize) {
         if self.condition == Some(depth) {
@@ -432,7 +432,7 @@ impl Line {
                 self.condition(&rest);
                 if rest.last().is_none_or(|word| &**word != "]]") {
                     if self.condition.is_some() {
-                        self.cannot_judge("a condition stands in another");
+                        self.cannot_judge("a condition is in another");
                     }
                     self.condition = Some(depth);
                 }

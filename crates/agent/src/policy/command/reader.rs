@@ -8,12 +8,12 @@ mod heredoc;
 
 use crate::limits;
 use crate::policy::command::reader::heredoc::Heredoc;
-use crate::policy::command::{Command, Line, Word, is_name};
+use crate::policy::command::{Command, CommandLine, Word, is_name};
 
 pub(super) struct Reader<'a> {
     chars: Vec<char>,
     at: usize,
-    line: &'a mut Line,
+    line: &'a mut CommandLine,
     depth: usize,
     command: Command,
     word: Option<Word>,
@@ -36,7 +36,7 @@ pub(super) fn is_reserved(word: &Word) -> bool {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(text: &str, line: &'a mut Line, depth: usize) -> Self {
+    pub(super) fn new(text: &str, line: &'a mut CommandLine, depth: usize) -> Self {
         Reader {
             chars: text.chars().collect(),
             at: 0,
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         }
         if word.plain && word.text == "case" {
             if self.inside || self.open > 0 {
-                self.stop("a `case` stands in parentheses");
+                self.stop("a `case` is in parentheses");
             }
             self.cases = true;
         }

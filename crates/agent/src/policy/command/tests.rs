@@ -6,7 +6,7 @@ use proptest::prelude::*;
 fn read(text: &str) -> Vec<String> {
     let words =
         |command: &Command| command.words.iter().map(|word| word.text.clone()).collect::<Vec<_>>().join("·");
-    Line::read(text).commands.iter().map(words).collect()
+    CommandLine::read(text).commands.iter().map(words).collect()
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn where_output_goes_is_seen() {
         ("a >| x >&y", &["x", "y"]),
         ("a <> x", &["x"]),
     ] {
-        assert_eq!(Line::read(text).redirects, redirects, "{text}");
+        assert_eq!(CommandLine::read(text).redirects, redirects, "{text}");
     }
-    assert!(Line::read("a | b").commands[1].piped && !Line::read("a || b").commands[1].piped);
+    assert!(CommandLine::read("a | b").commands[1].piped && !CommandLine::read("a || b").commands[1].piped);
 }
 
 /// Each of these runs, or may run in some shell, something that its commands do not list.
@@ -221,7 +221,7 @@ const UNJUDGED: &[&str] = &[
     "unshare rm y",
     "su -c 'rm y'",
     "parallel rm",
-    // Arithmetic runs what stands in variables.
+    // Arithmetic runs the content of variables.
     "x='a[$(rm y)]'; echo $((x))",
     "x='a[$(rm y)]'; ((x))",
     "x=$(cat f); [[ $x -eq 1 ]]",
@@ -278,17 +278,17 @@ fn what_cannot_be_judged_in_full_says_so() {
     let evals = (0..12).fold("rm".to_owned(), |script, _| format!("eval {}", quoted(&[&script])));
     let execs = format!("find . {}", "-exec rm {} \\; ".repeat(300));
     let endless = [&*many, &*deep, &*evals, &*execs];
-    let judged = endless.iter().chain(UNJUDGED).filter(|text| Line::read(text).unjudged.is_none());
+    let judged = endless.iter().chain(UNJUDGED).filter(|text| CommandLine::read(text).unjudged.is_none());
     assert_eq!(judged.map(|text| &text[..text.len().min(200)]).collect::<Vec<_>>(), [""; 0]);
     // Programs that run programs, without end.
-    assert!(Line::read(&format!("{}rm b", "env ".repeat(25_000))).unjudged.is_some());
-    assert!(Line::read(&"a ".repeat(limits::COMMAND_BYTES_MAX)).unjudged.is_some());
-    assert!(Line::read(&"$(".repeat(100_000)).unjudged.is_some());
-    assert!(Line::read(&"a;".repeat(100_000)).unjudged.is_some());
-    assert!(Line::read(&"A=1 ".repeat(30_000)).commands.len() == 1);
+    assert!(CommandLine::read(&format!("{}rm b", "env ".repeat(25_000))).unjudged.is_some());
+    assert!(CommandLine::read(&"a ".repeat(limits::COMMAND_BYTES_MAX)).unjudged.is_some());
+    assert!(CommandLine::read(&"$(".repeat(100_000)).unjudged.is_some());
+    assert!(CommandLine::read(&"a;".repeat(100_000)).unjudged.is_some());
+    assert!(CommandLine::read(&"A=1 ".repeat(30_000)).commands.len() == 1);
     // Up to the bound, and not beyond it.
-    assert_eq!(Line::read(&"a;".repeat(limits::COMMANDS_MAX)).unjudged, None);
-    assert!(Line::read(&"a;".repeat(limits::COMMANDS_MAX + 1)).unjudged.is_some());
+    assert_eq!(CommandLine::read(&"a;".repeat(limits::COMMANDS_MAX)).unjudged, None);
+    assert!(CommandLine::read(&"a;".repeat(limits::COMMANDS_MAX + 1)).unjudged.is_some());
 }
 
 /// Each of these ran `rm` in some shell and was not listed so. Unjudged, or listed, or a changed search path.
@@ -331,12 +331,12 @@ fn words_that_are_known_in_part_hide_nothing() {
         "sh --help -c 'rm y'",
         "find . ! -name -name -exec rm -rf {} \\;",
     ];
-    let judged = hiding.iter().filter(|text| Line::read(text).unjudged.is_none());
+    let judged = hiding.iter().filter(|text| CommandLine::read(text).unjudged.is_none());
     assert_eq!(judged.collect::<Vec<_>>(), [&""; 0]);
     for text in
         ["IFS", "PATH", "HOME"].map(|name| [format!(": $(({name}=1)); ls"), format!("(({name}=1)); ls")])
     {
-        assert!(text.iter().all(|text| Line::read(text).twisted), "{text:?}");
+        assert!(text.iter().all(|text| CommandLine::read(text).twisted), "{text:?}");
     }
 }
 
@@ -360,7 +360,7 @@ fn quoted_values_and_known_options_are_not_asked_about() {
         "bash --version",
         "timeout 5 ls \"-$X\"",
     ] {
-        assert_eq!(Line::read(text).unjudged, None, "{text}");
+        assert_eq!(CommandLine::read(text).unjudged, None, "{text}");
     }
 }
 
@@ -445,7 +445,7 @@ fn everyday_commands_are_judged() {
     ];
     let asked: Vec<_> = everyday
         .iter()
-        .map(|text| (*text, Line::read(text).unjudged))
+        .map(|text| (*text, CommandLine::read(text).unjudged))
         .filter(|(_, why)| why.is_some())
         .collect();
     assert_eq!(asked, [], "of {}", everyday.len());
@@ -467,7 +467,7 @@ proptest! {
     fn quoted_words_are_read_as_they_are(words in prop::collection::vec("[a$()`'\"\\\\;|&<> \n#{}=~-]{0,8}", 0..5)) {
         let mut line = vec!["git"];
         line.extend(words.iter().map(String::as_str));
-        let read = Line::read(&quoted(&line));
+        let read = CommandLine::read(&quoted(&line));
         let texts: Vec<&str> = read.commands[0].words.iter().map(|word| &**word).collect();
         prop_assert_eq!(&texts, &line);
         prop_assert!(read.commands[0].words.iter().all(|word| !word.dynamic));
@@ -476,6 +476,6 @@ proptest! {
 
     #[test]
     fn nothing_breaks_it(text in "[a$()`'\"\\\\;|&<> \n#{}=*\\[\\]!-]{0,60}") {
-        Line::read(&text);
+        CommandLine::read(&text);
     }
 }

@@ -108,7 +108,7 @@ fn can_be(words: &[Word], ran: &[String]) -> bool {
     }
 }
 
-fn is_listed(line: &Line, ran: &[String]) -> bool {
+fn is_listed(line: &CommandLine, ran: &[String]) -> bool {
     line.commands.iter().any(|command| {
         let Some((program, args)) = command.words.split_first() else { return false };
         !program.dynamic && base(program) == ran[0] && can_be(args, &ran[1..])
@@ -490,7 +490,7 @@ fn no_program_runs_that_was_not_listed() {
     let cases = std::env::var("RECOUNT_SHELL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(250);
     let (judged, ran) = (Cell::new(0_u32), Cell::new(0_u32));
     let check = |text: &str| {
-        let line = Line::read(text);
+        let line = CommandLine::read(text);
         if line.unjudged.is_some() {
             return Ok(());
         }
@@ -520,7 +520,7 @@ fn the_trace_sees_what_runs() {
     for shell in &stage.shells {
         assert_eq!(stage.run(shell, "a 'x y'; echo z | xargs b"), [vec!["a", "x y"], vec!["b", "z"]]);
     }
-    assert!(is_listed(&Line::read("rm $X y"), &["rm", "a", "b", "y"].map(str::to_owned)));
-    assert!(!is_listed(&Line::read("rm x"), &["rm", "y"].map(str::to_owned)));
-    assert!(!is_listed(&Line::read("a rm"), &["rm".to_owned()]));
+    assert!(is_listed(&CommandLine::read("rm $X y"), &["rm", "a", "b", "y"].map(str::to_owned)));
+    assert!(!is_listed(&CommandLine::read("rm x"), &["rm", "y"].map(str::to_owned)));
+    assert!(!is_listed(&CommandLine::read("a rm"), &["rm".to_owned()]));
 }

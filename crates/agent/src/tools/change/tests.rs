@@ -143,7 +143,7 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_told() {
             assert_eq!(code(&outcome), wanted_write, "{path}: {outcome:?}");
         }
         if path == "f/x" {
-            // Only when it is written it is seen that a file stands in the way; the patch is rejected.
+            // Only when it is written it is seen that a file is in the way; the patch is rejected.
             assert_eq!(
                 types(
                     &scene
@@ -166,10 +166,10 @@ async fn what_cannot_be_changed_is_refused_and_nothing_is_told() {
 async fn a_file_changed_meanwhile_is_not_written_and_its_patch_rejected() {
     let mut scene = Scene::with(&[("f", "old\n")]);
     let at = scene.at("f");
-    scene.told.meanwhile = Some(Box::new(move || std::fs::write(&at, "somebody else's\n").unwrap()));
+    scene.told.meanwhile = Some(Box::new(move || std::fs::write(&at, "another's\n").unwrap()));
     let outcome = scene.run("edit_file", json!({ "path": "f", "old_text": "old", "new_text": "new" })).await;
     refused(&outcome, "file_changed");
-    assert_eq!(scene.get("f"), "somebody else's\n");
+    assert_eq!(scene.get("f"), "another's\n");
     let events = scene.events(&outcome);
     assert_eq!(types(&events), ["artifact.created", "tool.edit.proposed", "artifact.updated"]);
     assert_eq!(events[2].1["new_value"], "rejected");
@@ -300,7 +300,7 @@ async fn the_bounds_of_several_edits_close() {
 #[test]
 fn patches_of_names_with_newlines_stay_patches() {
     let place = Place::parse(std::path::Path::new("/"), "a\nb").unwrap();
-    let plan = Plan::new(place, None, b"x\n".to_vec()).unwrap();
+    let plan = ChangePlan::new(place, None, b"x\n".to_vec()).unwrap();
     let text = String::from_utf8(plan.patch.text).unwrap();
     assert_eq!(text, "--- /dev/null\n+++ \"b/a\\nb\"\n@@ -0,0 +1 @@\n+x\n");
 }

@@ -54,9 +54,9 @@ fn the_worst_case_ends_in_time() {
     // Two files without a line in common in a useful place.
     let before: String = (0..60_000).map(|n| format!("{}\n", n * 7 % 30_011)).collect();
     let after: String = (0..60_000).map(|n| format!("{}\n", n * 11 % 30_013)).collect();
-    let begun = recount_world::moment();
+    let started = recount_world::moment();
     let patch = unified("f", Some(before.as_bytes()), after.as_bytes());
-    assert!(begun.elapsed() < limits::DIFF_TIME_MAX * 5);
+    assert!(started.elapsed() < limits::DIFF_TIME_MAX * 5);
     assert_eq!(applied(before.as_bytes(), &patch.text), after.as_bytes());
 }
 

@@ -161,7 +161,7 @@ async fn what_may_not_be_read_or_is_gone_says_so() {
     let mut scene = Scene::with(&[("a", "x")]);
     let meant = scene.at("a");
     std::fs::set_permissions(&meant, std::fs::Permissions::from_mode(0o000)).unwrap();
-    // Nothing is unreadable for root: look as somebody else, on a thread that is nobody's afterwards.
+    // Nothing is unreadable for root: look as another user, on a thread that nothing uses afterwards.
     let root = scene.root().to_owned();
     std::fs::set_permissions(&root, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (tell, heard) = std::sync::mpsc::sync_channel(1);

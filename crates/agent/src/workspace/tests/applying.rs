@@ -224,7 +224,7 @@ fn an_apply_that_was_cut_off_is_undone_by_the_next() {
 
 #[test]
 fn undoing_takes_away_only_what_was_placed() {
-    // Somebody put a file of their own in the place of one that was new.
+    // A person put a file of their own in the place of one that was new.
     let made = Copy::make();
     made.change();
     cut_off(&made, Cut::Made);
@@ -277,7 +277,7 @@ fn what_was_moved_away_is_kept_where_settling_failed_and_undoing_left_something(
     assert!(left(&made).is_empty());
 }
 
-/// Somebody's file came to a place just before it was taken back, and another one took its place.
+/// A person's file came to a place just before it was taken back, and another one took its place.
 #[test]
 fn a_file_that_was_taken_away_by_mistake_stays_until_its_place_is_free() {
     let made = Copy::make();

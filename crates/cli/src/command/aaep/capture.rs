@@ -323,9 +323,9 @@ fn link_failure(why: LinkError) -> Failure {
 enum Sink {
     File {
         path: PathBuf,
-        /// Begun with the first line, so that what stood there is gone only when there is something new.
+        /// Opened with the first line, so that the old content is gone only when there is something new.
         writer: Option<Writer>,
-        /// Whether the file is there only because it was tried whether it can be.
+        /// Whether the file exists only because creating it was tried.
         is_trial: bool,
     },
     Stdout {

@@ -43,7 +43,7 @@ struct ReportOptions {
     /// Also write the report as JSON to a file
     #[arg(long, value_name = "FILE")]
     report_json: Option<PathBuf>,
-    /// Format of the report
+    /// Format of the report on standard output; default: text, or json with --json
     #[arg(long, value_enum)]
     format: Option<Format>,
 }

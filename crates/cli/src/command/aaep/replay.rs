@@ -86,12 +86,12 @@ impl Again {
         #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
         let seed = World::real().entropy.draw() as u64;
         let live = self.visualize.then(|| Mutex::new(Live::new(rule::Profile::Strict, seed)));
-        let telling = Arc::new(Telling { json: invocation.json, replies, live });
+        let telling = Arc::new(ReplayPrinter { json: invocation.json, replies, live });
         invocation::block_on(self.say(&name, script, Arc::clone(&telling)))?;
         telling.finish()
     }
 
-    async fn say(&self, name: &str, script: Script, telling: Arc<Telling>) -> Result<(), Failure> {
+    async fn say(&self, name: &str, script: Script, telling: Arc<ReplayPrinter>) -> Result<(), Failure> {
         let options = Options {
             bind: self.bind,
             port: self.port,
@@ -149,14 +149,14 @@ fn times(recording: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// Where what happens goes: sentences to stderr, or JSON to stdout, and replies to their file.
-struct Telling {
+struct ReplayPrinter {
     json: bool,
     replies: Option<Mutex<File>>,
     /// Follows what is said, when that is to be told.
     live: Option<Mutex<Live>>,
 }
 
-impl Telling {
+impl ReplayPrinter {
     /// All was said.
     fn finish(&self) -> Result<(), Failure> {
         let Some(live) = &self.live else { return Ok(()) };
@@ -234,7 +234,7 @@ fn became(outcome: &Outcome) -> String {
         Outcome::Again { line } => format!("a further reply to line {line}, without effect"),
         Outcome::Late { line } => format!("a reply to line {line} that comes too late"),
         Outcome::Unfit { line, says } => format!("a reply to line {line} that it does not offer, {says}"),
-        Outcome::Stranger => "a reply on a subscription that is not there".to_owned(),
+        Outcome::Stranger => "a reply on an unknown subscription".to_owned(),
         Outcome::Unknown => "a reply to nothing that was asked".to_owned(),
     }
 }

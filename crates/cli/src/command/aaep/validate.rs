@@ -25,7 +25,7 @@ pub(super) struct Validate {
     /// Check each event alone, without session rules
     #[arg(long)]
     events: bool,
-    /// Format of the findings
+    /// Format of the findings on standard output; default: text, or json with --json
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Exit with status 1 on warnings, too

@@ -10,7 +10,7 @@ const NO_AGENT: &str = "the server has no agent; for a Recount server, name a mo
 \"http://127.0.0.1:11434/v1\", and start it again: it then has the agent \"assistant\" (docs/models.md lists \
 providers, docs/agents.md describes agents of your own)";
 
-/// The agent that is meant; `None` when somebody must choose.
+/// The agent that is meant; `None` when the person must choose.
 pub(super) fn agent<'a>(
     agents: &'a [AgentInfo],
     wanted: Option<&str>,
@@ -42,7 +42,7 @@ pub(super) fn names(agents: &[AgentInfo]) -> String {
 pub(super) enum Given {
     Value(String),
     File(PathBuf),
-    /// From somebody at the terminal, unseen.
+    /// Typed at the terminal, without echo.
     Asked,
 }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_the_one_named_the_only_one_or_somebody_chooses() {
+    fn an_agent_is_the_one_named_the_only_one_or_the_person_chooses() {
         let one = [agent_info()];
         for wanted in [None, Some("helper")] {
             let why = agent(&[], wanted).unwrap_err();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_those_of_the_agent_and_values_come_from_words_files_or_somebody() {
+    fn options_are_those_of_the_agent_and_values_come_from_words_files_or_the_terminal() {
         let agent = agent_info();
         let given = |said: &str| option(&agent, said).map(|(option, given)| (option.name.clone(), given));
         assert_eq!(given("tone=a=b"), Ok(("tone".into(), Given::Value("a=b".into()))));

@@ -33,7 +33,7 @@ pub(super) struct FolderOptions {
 }
 
 /// A folder for a new session.
-pub(super) struct Folder {
+pub(super) struct ChatFolder {
     pub(super) sent: SessionWorkspace,
     /// It was asked for, so without it there is no chat.
     is_said: bool,
@@ -51,7 +51,7 @@ impl FolderOptions {
 
     /// The folder for a new session with this agent at this server. A server that takes none is asked for none, unless one
     /// was said. A path of this machine names another folder on another one, so there only a folder that was said is sent.
-    pub(super) fn of(&self, agent: &AgentInfo, base: &str) -> Result<Option<Folder>, Failure> {
+    pub(super) fn of(&self, agent: &AgentInfo, base: &str) -> Result<Option<ChatFolder>, Failure> {
         let is_said = self.workspace.is_some() || self.workspace_mode.is_some() || self.copy_ignored;
         let Some(kind) = &agent.capabilities.workspace else {
             return match is_said {
@@ -78,7 +78,7 @@ impl FolderOptions {
         let path = run::folder(self.workspace.as_deref().unwrap_or(Path::new(".")))?;
         let copy_ignored = self.copy_ignored.then_some(true);
         let sent = SessionWorkspace { path, mode: self.workspace_mode.clone(), copy_ignored };
-        Ok(Some(Folder { sent, is_said }))
+        Ok(Some(ChatFolder { sent, is_said }))
     }
 }
 
@@ -95,7 +95,7 @@ impl FolderOptions {
     }
 }
 
-impl Folder {
+impl ChatFolder {
     /// What is worked on, in words.
     pub(super) fn in_words(&self) -> String {
         let path = clean::line(&self.sent.path);

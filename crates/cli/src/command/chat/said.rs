@@ -1,10 +1,10 @@
-//! What somebody types in a talk, read. Pure; see [`Said::read`] and [`Leave::read`].
+//! What a person types in a chat, read. Pure; see [`PromptLine::read`] and [`Leave::read`].
 
 use std::path::PathBuf;
 
 /// A line at the prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum PromptLine {
     Message(String),
     Image(PathBuf),
     Tools,
@@ -21,27 +21,27 @@ pub(super) enum Said {
 pub(super) const HELP: &str = "/image FILE attaches an image to the next message, /tools lists what the agent may use, \
 /session where this is kept, /history what was said, /cancel ends a turn, /quit leaves; // begins a message with a slash";
 
-impl Said {
-    pub(super) fn read(line: &str) -> Said {
+impl PromptLine {
+    pub(super) fn read(line: &str) -> PromptLine {
         let line = line.trim();
         if line.is_empty() {
-            return Said::Nothing;
+            return PromptLine::Nothing;
         }
-        let Some(command) = line.strip_prefix('/') else { return Said::Message(line.to_owned()) };
+        let Some(command) = line.strip_prefix('/') else { return PromptLine::Message(line.to_owned()) };
         if command.starts_with('/') {
-            return Said::Message(command.to_owned());
+            return PromptLine::Message(command.to_owned());
         }
         let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         match (word, rest.trim()) {
-            ("image", "") => Said::Unclear("/image: name a file".to_owned()),
-            ("image", path) => Said::Image(PathBuf::from(path)),
-            ("tools", "") => Said::Tools,
-            ("session", "") => Said::Session,
-            ("history", "") => Said::History,
-            ("cancel", "") => Said::Cancel,
-            ("quit" | "exit", "") => Said::Quit,
-            ("help", "") => Said::Help,
-            _ => Said::Unclear(format!("unknown command /{word}, not sent: {HELP}")),
+            ("image", "") => PromptLine::Unclear("/image: name a file".to_owned()),
+            ("image", path) => PromptLine::Image(PathBuf::from(path)),
+            ("tools", "") => PromptLine::Tools,
+            ("session", "") => PromptLine::Session,
+            ("history", "") => PromptLine::History,
+            ("cancel", "") => PromptLine::Cancel,
+            ("quit" | "exit", "") => PromptLine::Quit,
+            ("help", "") => PromptLine::Help,
+            _ => PromptLine::Unclear(format!("unknown command /{word}, not sent: {HELP}")),
         }
     }
 }
@@ -77,16 +77,16 @@ mod tests {
 
     #[test]
     fn lines_are_messages_unless_they_begin_with_a_slash() {
-        let message = |text: &str| Said::Message(text.to_owned());
-        assert_eq!(Said::read("  hi there \n"), message("hi there"));
-        assert_eq!(Said::read("//etc is a folder"), message("/etc is a folder"));
-        assert_eq!(Said::read(" \n"), Said::Nothing);
-        assert_eq!(Said::read("/image a b.png\n"), Said::Image("a b.png".into()));
-        assert_eq!(Said::read("/tools"), Said::Tools);
-        assert_eq!(Said::read("/quit"), Said::Quit);
-        assert_eq!(Said::read("/cancel "), Said::Cancel);
+        let message = |text: &str| PromptLine::Message(text.to_owned());
+        assert_eq!(PromptLine::read("  hi there \n"), message("hi there"));
+        assert_eq!(PromptLine::read("//etc is a folder"), message("/etc is a folder"));
+        assert_eq!(PromptLine::read(" \n"), PromptLine::Nothing);
+        assert_eq!(PromptLine::read("/image a b.png\n"), PromptLine::Image("a b.png".into()));
+        assert_eq!(PromptLine::read("/tools"), PromptLine::Tools);
+        assert_eq!(PromptLine::read("/quit"), PromptLine::Quit);
+        assert_eq!(PromptLine::read("/cancel "), PromptLine::Cancel);
         for line in ["/image", "/nothing", "/", "/quit now", "/etc/passwd"] {
-            assert!(matches!(Said::read(line), Said::Unclear(_)), "{line:?}");
+            assert!(matches!(PromptLine::read(line), PromptLine::Unclear(_)), "{line:?}");
         }
     }
 

@@ -13,15 +13,15 @@ use recount_client::aap::wire::{
 use recount_client::aap::{AapClient, AapError, OpenCall, Stop, StopReason};
 
 pub(super) use self::answers::Consent;
-use self::turn::Outcome;
+use self::turn::TurnOutcome;
 use super::image;
-use super::said::{HELP, Said};
+use super::said::{HELP, PromptLine};
 use super::typed::{Input, Typed, ask};
 use crate::command::run::View;
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, aside, note};
-use crate::render::chat::{self as words, Telling};
+use crate::render::chat::{self as words, TurnPrinter};
 use crate::render::pulse::Pulse;
 
 pub(super) struct Talk {
@@ -32,7 +32,7 @@ pub(super) struct Talk {
     consent: Consent,
     json: bool,
     out: Output,
-    telling: Telling,
+    telling: TurnPrinter,
     pulse: Pulse,
     /// The address that leads back to the session, where it will still lead there.
     back: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Talk {
     open: Vec<OpenCall>,
     /// Whether something happened at the server that was not heard here.
     is_unsure: bool,
-    /// Whether somebody can be asked.
+    /// Whether a person can be asked.
     asks: bool,
 }
 
@@ -74,7 +74,7 @@ impl Talk {
             typed,
             consent,
             json: view.json,
-            telling: Telling::new(view.paint(&out)).plain(view.plain),
+            telling: TurnPrinter::new(view.paint(&out)).plain(view.plain),
             pulse: view.pulse(&out),
             out,
             back: None,
@@ -154,12 +154,12 @@ impl Talk {
                 }
                 ask("you:");
                 match self.typed.next().await? {
-                    Input::Line(line) => match Said::read(&line) {
-                        Said::Message(text) => {
+                    Input::Line(line) => match PromptLine::read(&line) {
+                        PromptLine::Message(text) => {
                             let message = self.message(text);
                             self.exchange(vec![message]).await?
                         }
-                        Said::Quit => return self.leave(),
+                        PromptLine::Quit => return self.leave(),
                         said => {
                             self.command(said).await?;
                             continue;
@@ -205,32 +205,32 @@ impl Talk {
         Ok(())
     }
 
-    async fn command(&mut self, said: Said) -> Result<(), Failure> {
+    async fn command(&mut self, said: PromptLine) -> Result<(), Failure> {
         match said {
-            Said::Image(_) if self.agent.capabilities.image.data.is_none() => {
+            PromptLine::Image(_) if self.agent.capabilities.image.data.is_none() => {
                 note(&image::not_taken(&self.agent.name));
             }
-            Said::Image(path) => match image::block(&path) {
+            PromptLine::Image(path) => match image::block(&path) {
                 Ok(block) => {
                     self.images.push(block);
                     note("the image will be sent with the next message");
                 }
                 Err(why) => note(&why.to_string()),
             },
-            Said::Tools => self.tell_tools(),
-            Said::Session => {
+            PromptLine::Tools => self.tell_tools(),
+            PromptLine::Session => {
                 let (id, base) = (&self.session.session_id, self.client.base_url());
                 note(&format!("session {id} with {} at {base}", self.agent.name));
             }
-            Said::History => match self.history().await {
+            PromptLine::History => match self.history().await {
                 Ok(Some(past)) => words::history(&past, usize::MAX).iter().for_each(|line| note(line)),
                 Ok(None) => note("the agent has no history"),
                 Err(why) => note(&told(&why)),
             },
-            Said::Cancel => note("there is no turn to cancel"),
-            Said::Help => note(HELP),
-            Said::Unclear(why) => note(&why),
-            Said::Nothing | Said::Message(_) | Said::Quit => {}
+            PromptLine::Cancel => note("there is no turn to cancel"),
+            PromptLine::Help => note(HELP),
+            PromptLine::Unclear(why) => note(&why),
+            PromptLine::Nothing | PromptLine::Message(_) | PromptLine::Quit => {}
         }
         Ok(())
     }
@@ -282,10 +282,10 @@ impl Talk {
         let mut ruled = 0;
         loop {
             let stop = match self.turn(messages).await? {
-                Outcome::Stopped(stop) => stop,
-                Outcome::Left => return Ok(Exchange::Left),
-                Outcome::Quit => return Ok(Exchange::Quit),
-                Outcome::Failed(why) => return Ok(Exchange::Failed(why)),
+                TurnOutcome::Stopped(stop) => stop,
+                TurnOutcome::Left => return Ok(Exchange::Left),
+                TurnOutcome::Quit => return Ok(Exchange::Quit),
+                TurnOutcome::Failed(why) => return Ok(Exchange::Failed(why)),
             };
             if stop.reason != StopReason::ToolUse {
                 return Ok(Exchange::Done(stop));

@@ -1,4 +1,4 @@
-//! Lines that somebody types, or that come from a pipe, and Ctrl-C. See [`Typed`].
+//! Lines that a person types, or that come from a pipe, and Ctrl-C. See [`Typed`].
 //!
 //! At a terminal lines are read all the time, so that what was typed before a question stood there is never taken for
 //! its answer. From a pipe a line is read when there is use for it.

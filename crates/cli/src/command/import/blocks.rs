@@ -34,7 +34,7 @@ impl Block {
         End::is_meant_by(line).then(|| End::parse(line))
     }
 
-    fn take(&mut self, line: &Line, bytes_max: usize) {
+    fn take(&mut self, line: &InputLine, bytes_max: usize) {
         if line.is_too_large || self.lines.len() + line.bytes.len() > bytes_max {
             self.is_too_large = true;
         }
@@ -44,7 +44,7 @@ impl Block {
     }
 }
 
-struct Line {
+struct InputLine {
     number: u64,
     bytes: Vec<u8>,
     is_too_large: bool,
@@ -55,7 +55,7 @@ pub(super) struct Blocks<R> {
     bytes_max: usize,
     lines: u64,
     /// A line that was read and belongs to the next run.
-    ahead: Option<Line>,
+    ahead: Option<InputLine>,
 }
 
 impl<R: BufRead> Blocks<R> {
@@ -81,7 +81,7 @@ impl<R: BufRead> Blocks<R> {
         Ok(Some(block))
     }
 
-    fn line(&mut self) -> io::Result<Option<Line>> {
+    fn line(&mut self) -> io::Result<Option<InputLine>> {
         if let Some(line) = self.ahead.take() {
             return Ok(Some(line));
         }
@@ -95,7 +95,7 @@ impl<R: BufRead> Blocks<R> {
             self.skip_line()?;
         }
         self.lines += 1;
-        Ok(Some(Line { number: self.lines, bytes, is_too_large }))
+        Ok(Some(InputLine { number: self.lines, bytes, is_too_large }))
     }
 
     fn skip_line(&mut self) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! What somebody types when asked, read. Pure; see [`Reply::read`].
+//! What a person types when asked, read. Pure; see [`Reply::read`].
 //!
 //! Nothing is ever taken for a yes but a yes.
 

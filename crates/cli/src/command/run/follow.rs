@@ -82,7 +82,7 @@ pub(crate) struct Following {
 }
 
 /// What happens next.
-enum Next {
+enum FollowStep {
     Interrupt,
     Sent(Result<(), ClientError>),
     Cancelled(Result<(), ClientError>),
@@ -141,32 +141,32 @@ impl Following {
             }
             let next = self.next(&mut interrupts, &mut timer, &mut tail).await;
             match next {
-                Next::Interrupt => self.interrupted()?,
-                Next::Sent(sent) => {
+                FollowStep::Interrupt => self.interrupted()?,
+                FollowStep::Sent(sent) => {
                     self.sending = None;
                     self.sent(sent)?;
                 }
-                Next::Cancelled(done) => {
+                FollowStep::Cancelled(done) => {
                     self.cancelling = None;
                     self.cancelled(done);
                 }
-                Next::Pulse => self.pulse()?,
-                Next::Release => {
+                FollowStep::Pulse => self.pulse()?,
+                FollowStep::Release => {
                     self.release_due = None;
                     let text = self.live.release();
                     self.text(&text)?;
                 }
-                Next::Line(line) => {
-                    // Somebody is there after all.
+                FollowStep::Line(line) => {
+                    // A person is there after all.
                     (timer, timed) = (None, None);
                     self.line(line)?;
                 }
-                Next::TimeIsUp => {
+                FollowStep::TimeIsUp => {
                     timer = None;
                     self.answer_unattended()?;
                 }
-                Next::Told(None) => break,
-                Next::Told(Some(told)) => self.told(told?).await?,
+                FollowStep::Told(None) => break,
+                FollowStep::Told(Some(told)) => self.told(told?).await?,
             }
         }
         match self.live.ending() {
@@ -189,24 +189,24 @@ impl Following {
         interrupts: &mut Signal,
         timer: &mut Option<Pin<Box<tokio::time::Sleep>>>,
         tail: &mut recount_client::Tail,
-    ) -> Next {
+    ) -> FollowStep {
         let listens = self.sending.is_none() && self.typed.listens(!self.prompts.is_empty());
         tokio::select! {
             biased;
-            _ = interrupts.recv() => Next::Interrupt,
-            sent = pending(&mut self.sending) => Next::Sent(sent),
-            done = pending(&mut self.cancelling) => Next::Cancelled(done),
-            line = self.typed.line(), if listens => Next::Line(line),
-            () = elapsed(timer) => Next::TimeIsUp,
-            told = tail.next() => Next::Told(told),
-            () = until(self.release_due) => Next::Release,
-            () = until(self.pulse.due()) => Next::Pulse,
+            _ = interrupts.recv() => FollowStep::Interrupt,
+            sent = pending(&mut self.sending) => FollowStep::Sent(sent),
+            done = pending(&mut self.cancelling) => FollowStep::Cancelled(done),
+            line = self.typed.line(), if listens => FollowStep::Line(line),
+            () = elapsed(timer) => FollowStep::TimeIsUp,
+            told = tail.next() => FollowStep::Told(told),
+            () = until(self.release_due) => FollowStep::Release,
+            () = until(self.pulse.due()) => FollowStep::Pulse,
         }
     }
 
-    /// Whether somebody here is asked.
+    /// Whether prompts are asked here.
     fn asks_here(&self) -> bool {
-        self.typed.is_somebody()
+        self.typed.is_attended()
     }
 
     async fn told(&mut self, told: Told) -> Result<(), Failure> {
@@ -307,7 +307,7 @@ impl Following {
 
     fn line(&mut self, line: Option<String>) -> Result<(), Failure> {
         let Some(line) = line else {
-            // Nobody types any more: whoever answers does it from elsewhere.
+            // Nobody types any more: answers come from elsewhere.
             for prompt in std::mem::take(&mut self.prompts) {
                 let text = self.live.unbroken(&[prompt.elsewhere(&self.address)]);
                 self.beside(&text)?;
@@ -373,7 +373,7 @@ impl Following {
             return Ok(());
         }
         self.note(&format!("the answer was not taken: {why}"));
-        let Some(prompt) = self.prompts.front().filter(|_| self.typed.is_somebody()) else { return Ok(()) };
+        let Some(prompt) = self.prompts.front().filter(|_| self.typed.is_attended()) else { return Ok(()) };
         let how = prompt.how().to_owned();
         let text = self.live.lines(&[how]);
         self.beside(&text)
@@ -433,7 +433,7 @@ impl Following {
         self.text(text)
     }
 
-    /// A sign of life, unless somebody is asked or a line is open.
+    /// A sign of life, unless a prompt or a line is open.
     fn pulse(&mut self) -> Result<(), Failure> {
         let width = self.out.width().unwrap_or(limits::COLUMNS_DEFAULT);
         let is_free = self.prompts.is_empty() && !self.live.is_mid_line();

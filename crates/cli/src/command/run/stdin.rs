@@ -1,4 +1,4 @@
-//! Lines that somebody types. See [`AnswerInput`].
+//! Lines that a person types. See [`AnswerInput`].
 //!
 //! At a terminal lines are read all the time, so that what was typed before a question stood there is never taken
 //! for its answer. From a pipe a line is read only when something is asked.
@@ -25,7 +25,7 @@ impl AnswerInput {
         }
     }
 
-    pub(super) fn is_somebody(&self) -> bool {
+    pub(super) fn is_attended(&self) -> bool {
         !matches!(self, AnswerInput::Nobody)
     }
 

@@ -4,7 +4,7 @@ use recount_client::aap::wire::{Block, Content, HistoryMessage};
 use recount_client::aap::{OpenCall, Retraction, Stop, StopReason, TurnEvent, TurnFailure};
 use serde_json::{Value, json};
 
-use super::{Telling, history, permission, stopped, usage};
+use super::{TurnPrinter, history, permission, stopped, usage};
 use crate::render::live::Paint;
 
 fn text(piece: &str) -> TurnEvent {
@@ -32,7 +32,7 @@ fn stop(reason: StopReason) -> Stop {
 }
 
 fn told(coloured: bool, events: &[TurnEvent]) -> String {
-    let mut telling = Telling::new(Paint(coloured));
+    let mut telling = TurnPrinter::new(Paint(coloured));
     events.iter().map(|event| telling.event(event)).collect()
 }
 

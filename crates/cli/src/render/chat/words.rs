@@ -99,7 +99,7 @@ pub(crate) fn stopped(stop: &Stop) -> Option<String> {
     Some(clean::line(&words))
 }
 
-/// What somebody is to do, for servers that say it. The question itself was said as text.
+/// What a person is to do, for servers that say it. The question itself was said as text.
 fn waits(awaiting: Option<&Value>) -> String {
     let field = |name: &str| awaiting.and_then(|awaiting| awaiting.get(name));
     if field("kind").and_then(Value::as_str) == Some("handoff") {

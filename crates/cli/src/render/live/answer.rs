@@ -1,4 +1,4 @@
-//! What a tool answers, where that is all somebody asked for.
+//! What a tool answers, when the run is one call of that tool.
 
 use super::super::clean;
 

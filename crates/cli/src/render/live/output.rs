@@ -1,7 +1,7 @@
 //! What a command writes, while it writes it: the first lines as they come, then how many there are, and the last
 //! ones when it is over.
 //!
-//! Look at [`Output`]. Bounded in lines and in the bytes of a line, whatever the command does.
+//! Look at [`CallOutput`]. Bounded in lines and in the bytes of a line, whatever the command does.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ const LINE_BYTES_MAX: usize = 2_000;
 
 /// One call's output.
 #[derive(Default)]
-pub(super) struct Output {
+pub(super) struct CallOutput {
     /// By stream: what came after the last line end.
     open: [Open; 2],
     lines: u64,
@@ -34,7 +34,7 @@ struct Open {
     left_out: usize,
 }
 
-impl Output {
+impl CallOutput {
     /// Takes a piece in and gives the lines to tell now.
     pub(super) fn piece(&mut self, is_stderr: bool, piece: &str) -> Vec<String> {
         let mut told = Vec::new();
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_short_output_is_told_as_it_comes() {
-        let mut output = Output::default();
+        let mut output = CallOutput::default();
         assert_eq!(output.piece(false, "one\ntw"), ["one"]);
         assert_eq!(output.piece(true, "warning\n"), ["warning"]);
         assert_eq!(output.piece(false, "o\r\nthr\u{1b}[31m"), ["two"]);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_long_output_is_told_by_its_ends() {
-        let mut output = Output::default();
+        let mut output = CallOutput::default();
         let mut told = Vec::new();
         for line in 0..1_234 {
             told.extend(output.piece(false, &format!("line {line}\n")));
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_line_is_bounded() {
-        let mut output = Output::default();
+        let mut output = CallOutput::default();
         for _ in 0..1_000 {
             assert!(output.piece(false, &"ä".repeat(500)).is_empty());
         }

@@ -23,7 +23,7 @@ pub(crate) struct Prompt {
     preview: Vec<String>,
     /// How many lines of it were shown.
     shown: usize,
-    /// What is told when somebody wants to know more.
+    /// What is shown when the person asks for details.
     details: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Whole stories as somebody sees them who follows the run. `RECOUNT_BLESS=1` writes them anew.
+//! Whole stories as a person who follows the run sees them. `RECOUNT_BLESS=1` writes them anew.
 
 use std::path::{Path, PathBuf};
 

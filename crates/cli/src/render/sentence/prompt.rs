@@ -4,9 +4,9 @@
 
 use serde_json::Value;
 
-use super::{Data, Said, facts};
+use super::{Data, Sentence, facts};
 
-pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "approval.requested" => {
             let facts = facts([
@@ -26,7 +26,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 (Some(preview), None) => preview.to_owned(),
                 (None, _) => data.text("summary")?.to_owned(),
             };
-            Said::text(line, shown)
+            Sentence::text(line, shown)
         }
         "approval.resolved" => {
             let (approval, by) = (data.text("approval_id")?, data.text("by")?);
@@ -34,25 +34,28 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 (Some(scope), Some(id)) => format!(", always in this {scope} ({id})"),
                 _ => String::new(),
             };
-            Said::with(format!("{approval} {} by {by}{always}", data.text("decision")?), data.text("comment"))
+            Sentence::with(
+                format!("{approval} {} by {by}{always}", data.text("decision")?),
+                data.text("comment"),
+            )
         }
         "approval.extended" | "clarification.extended" | "handoff.extended" => {
             let ids = ["approval_id", "clarification_id", "handoff_id"];
             let id = ids.into_iter().find_map(|name| data.text(name))?;
             let (until, by) = (data.text("expires_at")?, data.text("by")?);
-            Said::line(format!("{id} extended until {until} by {by}"))
+            Sentence::line(format!("{id} extended until {until} by {by}"))
         }
         "approval.timed_out" => {
             let decision = data.text("decision").map_or(String::new(), |word| format!(", so {word}"));
             let (approval, after) = (data.text("approval_id")?, data.number("after_seconds")?);
-            Said::line(format!("{approval}: no answer within {after} seconds{decision}"))
+            Sentence::line(format!("{approval}: no answer within {after} seconds{decision}"))
         }
         "clarification.requested" => {
-            Said::text(format!("{} asks", data.text("clarification_id")?), data.text("question")?)
+            Sentence::text(format!("{} asks", data.text("clarification_id")?), data.text("question")?)
         }
         "clarification.answered" => {
             let (question, by) = (data.text("clarification_id")?, data.text("by")?);
-            Said::with(format!("{question} answered by {by}"), data.readable("response"))
+            Sentence::with(format!("{question} answered by {by}"), data.readable("response"))
         }
         "clarification.timed_out" => {
             let applied = match data.text("applied")? {
@@ -61,7 +64,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 other => other,
             };
             let line = format!("{}: no answer, {applied}", data.text("clarification_id")?);
-            Said::with(line, data.readable("response"))
+            Sentence::with(line, data.readable("response"))
         }
         "handoff.requested" => {
             let target = match data.text("target_kind")? {
@@ -71,34 +74,34 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 other => other,
             };
             let line = format!("{} asks {target} to take over", data.text("handoff_id")?);
-            Said::with(line, data.text("reason"))
+            Sentence::with(line, data.text("reason"))
         }
         "handoff.acknowledged" => {
             let (handoff, by) = (data.text("handoff_id")?, data.text("by")?);
-            Said::with(format!("{handoff} taken over by {by}"), data.text("comment"))
+            Sentence::with(format!("{handoff} taken over by {by}"), data.text("comment"))
         }
         "handoff.rejected" => {
             let (handoff, by) = (data.text("handoff_id")?, data.text("by")?);
-            Said::with(format!("{handoff} turned down by {by}"), data.text("reason"))
+            Sentence::with(format!("{handoff} turned down by {by}"), data.text("reason"))
         }
         "handoff.timed_out" => {
             let (handoff, after) = (data.text("handoff_id")?, data.number("after_seconds")?);
-            Said::line(format!("{handoff}: nobody took over within {after} seconds"))
+            Sentence::line(format!("{handoff}: nobody took over within {after} seconds"))
         }
         "policy.tool_blocked" => {
             let policy = data.text("policy_id").map_or(String::new(), |policy| format!(" by rule {policy}"));
-            Said::with(format!("{} forbidden{policy}", data.text("tool_name")?), data.text("reason"))
+            Sentence::with(format!("{} forbidden{policy}", data.text("tool_name")?), data.text("reason"))
         }
         "policy.model_rewrote" => {
             let (from, to) = (data.text("from_model")?, data.text("to_model")?);
-            Said::with(format!("{to} is asked and not {from}"), data.text("reason"))
+            Sentence::with(format!("{to} is asked and not {from}"), data.text("reason"))
         }
         "error.tool_unavailable" => {
-            Said::with(format!("{} is not there", data.text("tool_name")?), data.text("reason"))
+            Sentence::with(format!("{} is unavailable", data.text("tool_name")?), data.text("reason"))
         }
         "error.model_capability_missing" => {
             let (model, what) = (data.text("model")?, data.text("missing_capability")?);
-            Said::with(format!("{model} lacks {what}"), data.text("fallback_strategy"))
+            Sentence::with(format!("{model} lacks {what}"), data.text("fallback_strategy"))
         }
         "error.upstream" => {
             let again = data.0.get("retriable").and_then(Value::as_bool)?;
@@ -112,7 +115,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 attempt,
                 again.then(|| "worth trying again".to_owned()),
             ]);
-            Said::with(format!("{} failed{facts}", data.text("provider")?), data.text("message"))
+            Sentence::with(format!("{} failed{facts}", data.text("provider")?), data.text("message"))
         }
         _ => return None,
     })

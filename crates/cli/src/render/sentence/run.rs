@@ -1,9 +1,9 @@
 //! Runs, turns, costs, gaps.
 
-use super::{Data, Said, counted, duration, facts, money, turns};
+use super::{Data, Sentence, counted, duration, facts, money, turns};
 use crate::render::short;
 
-pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
     match type_name.split('.').next()? {
         "run" | "child_run" => of_run(type_name, data),
         "turn" => of_turn(type_name, data),
@@ -15,49 +15,49 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
     }
 }
 
-fn of_run(type_name: &str, data: &Data) -> Option<Said> {
+fn of_run(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "run.queued" => queued(data)?,
         "run.started" => match data.text("worker_id") {
-            Some(worker) => Said::line(format!("started by worker {worker}")),
-            None => Said::line("started"),
+            Some(worker) => Sentence::line(format!("started by worker {worker}")),
+            None => Sentence::line("started"),
         },
         "run.waiting" => waiting(data)?,
-        "run.continued" => Said::line(format!("continued after an answer by {}", data.text("by")?)),
+        "run.continued" => Sentence::line(format!("continued after an answer by {}", data.text("by")?)),
         "run.throttled" => {
             let place = data.number("place").map(|place| format!("place {place}"));
-            Said::with(format!("held in the queue{}", facts([place])), data.text("reason"))
+            Sentence::with(format!("held in the queue{}", facts([place])), data.text("reason"))
         }
         "run.resumed_from_event" => {
             let (run, at) = (data.text("from_run_id")?, data.number("from_sequence")?);
-            Said::line(format!("continues from event {at} of {run}"))
+            Sentence::line(format!("continues from event {at} of {run}"))
         }
         "run.branched_from" => {
             let (run, at) = (data.text("from_run_id")?, data.number("from_sequence")?);
-            Said::with(format!("branches off from event {at} of {run}"), data.text("reason"))
+            Sentence::with(format!("branches off from event {at} of {run}"), data.text("reason"))
         }
-        "run.checkpoint_saved" => Said::line(format!("checkpoint {}", data.text("checkpoint_id")?)),
-        "run.finished" => Said::line(format!("{}{}", data.text("final_status")?, totals(data))),
+        "run.checkpoint_saved" => Sentence::line(format!("checkpoint {}", data.text("checkpoint_id")?)),
+        "run.finished" => Sentence::line(format!("{}{}", data.text("final_status")?, totals(data))),
         "run.failed" => {
             let again = if data.is_true("retriable") { ", retry may succeed" } else { "" };
-            Said::with(format!("{}{again}{}", data.text("code")?, totals(data)), data.text("message"))
+            Sentence::with(format!("{}{again}{}", data.text("code")?, totals(data)), data.text("message"))
         }
         "run.cancelled" => {
-            Said::with(format!("by {}{}", data.text("by")?, totals(data)), data.text("reason"))
+            Sentence::with(format!("by {}{}", data.text("by")?, totals(data)), data.text("reason"))
         }
         "child_run.started" => {
-            Said::with(format!("started run {}", data.text("child_run_id")?), data.text("summary"))
+            Sentence::with(format!("started run {}", data.text("child_run_id")?), data.text("summary"))
         }
         _ => return None,
     })
 }
 
-fn of_turn(type_name: &str, data: &Data) -> Option<Said> {
+fn of_turn(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "turn.started" => {
             let model = data.text("model").map_or(String::new(), |model| format!(", asks {model}"));
             let provider = data.text("provider").map_or(String::new(), |name| format!(" of {name}"));
-            Said::line(format!("turn {}{model}{provider}", data.number("turn_index")?))
+            Sentence::line(format!("turn {}{model}{provider}", data.number("turn_index")?))
         }
         "turn.completed" => {
             let facts = facts([
@@ -71,38 +71,40 @@ fn of_turn(type_name: &str, data: &Data) -> Option<Said> {
             let adjusted = data.texts("adjusted").map(|words| words.join(", ").replace('_', " "));
             let adjusted =
                 adjusted.map_or(String::new(), |words| format!("; not recorded as it was sent: {words}"));
-            Said::line(format!("turn {turn} stopped with {reason}{facts}{adjusted}"))
+            Sentence::line(format!("turn {turn} stopped with {reason}{facts}{adjusted}"))
         }
         "turn.failed" => {
             let next =
                 if data.is_true("will_retry") { ", will be retried; its output is discarded" } else { "" };
             let (turn, code) = (data.number("turn_index")?, data.text("code")?);
-            Said::with(format!("turn {turn} failed with {code}{next}"), data.text("message"))
+            Sentence::with(format!("turn {turn} failed with {code}{next}"), data.text("message"))
         }
         _ => return None,
     })
 }
 
-fn of_cost(type_name: &str, data: &Data) -> Option<Said> {
+fn of_cost(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "cost.tick" => {
             let cost = money(data, "cumulative_cost_micros_usd")?;
             let (into, out) =
                 (data.number("cumulative_input_tokens")?, data.number("cumulative_output_tokens")?);
             let left = money(data, "task_budget_remaining_micros_usd").map(|left| format!("{left} left"));
-            Said::line(format!("so far {cost}, {into} tokens in, {out} tokens out{}", facts([left])))
+            Sentence::line(format!("so far {cost}, {into} tokens in, {out} tokens out{}", facts([left])))
         }
         "cost.budget_warning" => {
             let (used, budget) = spending(data)?;
-            Said::line(format!("{} percent used: {used} of {budget}", data.number("threshold_pct")?))
+            Sentence::line(format!("{} percent used: {used} of {budget}", data.number("threshold_pct")?))
         }
         "cost.budget_exceeded" => {
             let action = data.text("action")?;
             match data.text("exhausted") {
-                Some(bound @ ("tokens" | "turns")) => Said::line(format!("used up: {bound}, then {action}")),
+                Some(bound @ ("tokens" | "turns")) => {
+                    Sentence::line(format!("used up: {bound}, then {action}"))
+                }
                 _ => {
                     let (used, budget) = spending(data)?;
-                    Said::line(format!("used up: {used} of {budget}, then {action}"))
+                    Sentence::line(format!("used up: {used} of {budget}, then {action}"))
                 }
             }
         }
@@ -110,33 +112,33 @@ fn of_cost(type_name: &str, data: &Data) -> Option<Said> {
     })
 }
 
-fn of_gap(type_name: &str, data: &Data) -> Option<Said> {
+fn of_gap(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "gap.events_damaged" => {
             let first = data.number("first_damaged_sequence")?;
             let last =
                 data.number("last_damaged_sequence").map_or(String::new(), |last| format!(" to {last}"));
-            Said::with(
+            Sentence::with(
                 format!("events from {first}{last} of the former store are lost or not proven"),
                 data.text("reason"),
             )
         }
         "gap.events_pruned" => {
             let (first, last) = (data.number("first_pruned_sequence")?, data.number("last_pruned_sequence")?);
-            Said::with(format!("events {first} to {last} were pruned"), data.text("reason"))
+            Sentence::with(format!("events {first} to {last} were pruned"), data.text("reason"))
         }
         "gap.run_disconnected" => {
             let since = data.text("since_at")?;
-            Said::with(format!("no worker had the run since {since}"), data.text("reason"))
+            Sentence::with(format!("no worker had the run since {since}"), data.text("reason"))
         }
         "gap.workspace_removed" => {
-            Said::with(format!("the workspace {} was removed", data.text("path")?), data.text("reason"))
+            Sentence::with(format!("the workspace {} was removed", data.text("path")?), data.text("reason"))
         }
         _ => return None,
     })
 }
 
-fn of_workspace(type_name: &str, data: &Data) -> Option<Said> {
+fn of_workspace(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "workspace.provisioned" => {
             let (mode, path) = (data.text("mode")?, data.text("path")?);
@@ -147,18 +149,18 @@ fn of_workspace(type_name: &str, data: &Data) -> Option<Said> {
                 counted(data, "bytes", "bytes"),
                 duration(data),
             ]);
-            Said::line(format!("{mode} workspace {path}{facts}"))
+            Sentence::line(format!("{mode} workspace {path}{facts}"))
         }
         "workspace.failed" => {
             let (mode, code) = (data.text("mode")?, data.text("code")?);
             let path = data.text("path").map_or(String::new(), |path| format!(" {path}"));
-            Said::with(format!("{mode} workspace{path} failed: {code}"), data.text("message"))
+            Sentence::with(format!("{mode} workspace{path} failed: {code}"), data.text("message"))
         }
         _ => return None,
     })
 }
 
-fn of_context(type_name: &str, data: &Data) -> Option<Said> {
+fn of_context(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "context.compacted" => {
             let (run, through) = (data.text("through_run_id")?, data.number("through_sequence")?);
@@ -167,7 +169,7 @@ fn of_context(type_name: &str, data: &Data) -> Option<Said> {
                 counted(data, "tokens_after", "tokens after"),
             ]);
             let line = format!("summary of everything up to event {through} of {}{facts}", short(run));
-            Said::with(line, data.text("summary"))
+            Sentence::with(line, data.text("summary"))
         }
         "context.trimmed" => {
             let results = data.value("results").and_then(serde_json::Value::as_array)?.len();
@@ -176,13 +178,13 @@ fn of_context(type_name: &str, data: &Data) -> Option<Said> {
                 counted(data, "tokens_after", "tokens after"),
             ]);
             let plural = if results == 1 { "" } else { "s" };
-            Said::line(format!("{results} earlier result{plural} shortened for the model{facts}"))
+            Sentence::line(format!("{results} earlier result{plural} shortened for the model{facts}"))
         }
         _ => return None,
     })
 }
 
-fn queued(data: &Data) -> Option<Said> {
+fn queued(data: &Data) -> Option<Sentence> {
     let kind = data.text("kind")?;
     let title = data.text("title").map_or(String::new(), |title| format!(", titled {title}"));
     let agent = data.value("agent").and_then(|agent| {
@@ -192,11 +194,11 @@ fn queued(data: &Data) -> Option<Said> {
     });
     let prior = data.text("prior_run_id").map_or(String::new(), |run| format!(", after {run}"));
     let line = format!("run of kind {kind}{title}{}{prior}", agent.unwrap_or_default());
-    Some(Said::with(line, data.text("request_text")))
+    Some(Sentence::with(line, data.text("request_text")))
 }
 
 /// Prompts are named in full: that is what an answer needs.
-fn waiting(data: &Data) -> Option<Said> {
+fn waiting(data: &Data) -> Option<Sentence> {
     let waits: Option<Vec<String>> = data
         .value("for")?
         .as_array()?
@@ -206,7 +208,7 @@ fn waiting(data: &Data) -> Option<Said> {
             Some(format!("{kind} {}", wait.get("id")?.as_str()?))
         })
         .collect();
-    Some(Said::line(format!("waits for {}", waits?.join(" and "))))
+    Some(Sentence::line(format!("waits for {}", waits?.join(" and "))))
 }
 
 fn totals(data: &Data) -> String {

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Data, Said, counted, duration, facts, left_open};
+use super::{Data, Sentence, counted, duration, facts, left_open};
 use crate::render::sentence::call;
 
-pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
+pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
     Some(match type_name {
         "tool.refused" => {
             let line = format!("{} will not run ({})", named(data)?, data.text("code")?);
-            Said::with(line, data.text("message"))
+            Sentence::with(line, data.text("message"))
         }
         "tool.invoked" => {
             let facts = facts([
@@ -20,33 +20,33 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 data.is_true("irreversible").then(|| "cannot be undone".to_owned()),
                 data.text("allowed_by").map(|by| allowed(by, data)),
             ]);
-            Said::with(format!("{}{facts}", named(data)?), data.text("args_summary"))
+            Sentence::with(format!("{}{facts}", named(data)?), data.text("args_summary"))
         }
-        "tool.started" => Said::line(named(data)?),
+        "tool.started" => Sentence::line(named(data)?),
         "tool.completed" | "tool.failed" | "tool.cancelled" | "tool.timed_out" => ended(data)?,
         "tool.shell.command" => {
             let argv = data.texts("argv")?;
             let words: Vec<String> = argv.iter().map(|word| one_word(word)).collect();
-            Said::text(format!("{} in {}", call(data)?, data.text("cwd")?), words.join(" "))
+            Sentence::text(format!("{} in {}", call(data)?, data.text("cwd")?), words.join(" "))
         }
         "tool.shell.output_chunk" => {
             let (stream, chunk) = (data.text("stream")?, data.text("data")?);
             if data.text("encoding").is_some() {
-                return Some(Said::line(format!("{} {stream}, not text: {chunk}", call(data)?)));
+                return Some(Sentence::line(format!("{} {stream}, not text: {chunk}", call(data)?)));
             }
-            Said::text(format!("{} {stream}", call(data)?), chunk)
+            Sentence::text(format!("{} {stream}", call(data)?), chunk)
         }
         "tool.shell.exited" => exited(data)?,
         "tool.glob.completed" | "tool.grep.completed" => found(data)?,
         "tool.todo_write.updated" => todos(data)?,
         "tool.file_read.completed" => {
             let facts = facts([counted(data, "size_bytes", "bytes"), counted(data, "lines", "lines")]);
-            Said::line(format!("{}: read {}{facts}", call(data)?, data.text("path")?))
+            Sentence::line(format!("{}: read {}{facts}", call(data)?, data.text("path")?))
         }
         "tool.http.requested" | "tool.web_fetch.requested" | "tool.web_search.requested" => {
             let method = data.text("method").map_or(String::new(), |method| format!(" {method}"));
             let what = data.text("url").or_else(|| data.text("query"))?;
-            Said::line(format!("{}:{method} {what}", call(data)?))
+            Sentence::line(format!("{}:{method} {what}", call(data)?))
         }
         "tool.http.response" | "tool.web_fetch.response" | "tool.web_search.response" => {
             let status = data.number("status").map(|status| format!("status {status}"));
@@ -55,20 +55,20 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Said> {
                 count => format!("{count} hits"),
             });
             let line = format!("{}{}", call(data)?, facts([status, hits, duration(data)]));
-            Said::with(line, data.text("error"))
+            Sentence::with(line, data.text("error"))
         }
         "artifact.created" => {
             let facts = facts([counted(data, "size_bytes", "bytes")]);
             let line = format!("{} of kind {}{facts}", data.text("artifact_id")?, data.text("kind")?);
-            Said::with(line, data.text("summary"))
+            Sentence::with(line, data.text("summary"))
         }
         "artifact.referenced" => {
-            Said::line(format!("{} as {}", data.text("artifact_id")?, data.text("relation")?))
+            Sentence::line(format!("{} as {}", data.text("artifact_id")?, data.text("relation")?))
         }
         "artifact.updated" => {
             let (old, new) = (data.raw("old_value")?, data.raw("new_value")?);
             let (artifact, field) = (data.text("artifact_id")?, data.text("field")?);
-            Said::line(format!("{artifact}: {field} was {old}, is {new}"))
+            Sentence::line(format!("{artifact}: {field} was {old}, is {new}"))
         }
         _ => patch(type_name, data)?,
     })
@@ -85,12 +85,12 @@ fn named(data: &Data) -> Option<String> {
     Some(format!("{} {}", data.text("tool_name")?, call(data)?))
 }
 
-fn ended(data: &Data) -> Option<Said> {
+fn ended(data: &Data) -> Option<Sentence> {
     let code = data.text("code").map(|code| format!("code {code}"));
     let missing = data.is_true("output_incomplete").then(|| "output may be missing".to_owned());
     let line = format!("{}{}", named(data)?, facts([code, duration(data), missing]));
     let words = data.text("error").or_else(|| data.text("summary")).map(str::to_owned);
-    Some(Said::with(line, words.or_else(|| data.readable("output"))))
+    Some(Sentence::with(line, words.or_else(|| data.readable("output"))))
 }
 
 /// An argument so that one sees where it ends.
@@ -102,7 +102,7 @@ fn one_word(argument: &str) -> String {
     }
 }
 
-fn exited(data: &Data) -> Option<Said> {
+fn exited(data: &Data) -> Option<Sentence> {
     let how = match (data.0.get("exit_code").and_then(Value::as_i64), data.text("signal")) {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("ended by {signal}"),
@@ -114,10 +114,10 @@ fn exited(data: &Data) -> Option<Said> {
         data.is_true("truncated").then(|| "cut short".to_owned()),
         left_open(data),
     ]);
-    Some(Said::line(format!("{}: {how}{facts}", call(data)?)))
+    Some(Sentence::line(format!("{}: {how}{facts}", call(data)?)))
 }
 
-fn found(data: &Data) -> Option<Said> {
+fn found(data: &Data) -> Option<Sentence> {
     let (count, pattern) = (data.number("match_count")?, data.text("pattern")?);
     let cut = data.is_true("truncated").then(|| "cut short".to_owned());
     let matches: Option<Vec<String>> = data
@@ -134,10 +134,10 @@ fn found(data: &Data) -> Option<Said> {
         .collect();
     let matches_word = if count == 1 { "match" } else { "matches" };
     let line = format!("{}: {count} {matches_word} of {pattern}{}", call(data)?, facts([cut]));
-    Some(Said::with(line, Some(matches?.join("\n"))))
+    Some(Sentence::with(line, Some(matches?.join("\n"))))
 }
 
-fn todos(data: &Data) -> Option<Said> {
+fn todos(data: &Data) -> Option<Sentence> {
     let todos: Option<Vec<String>> = data
         .value("todos")?
         .as_array()?
@@ -147,11 +147,11 @@ fn todos(data: &Data) -> Option<Said> {
             Some(format!("{status}: {}", todo.get("content")?.as_str()?))
         })
         .collect();
-    Some(Said::with(format!("{}: things to do", call(data)?), Some(todos?.join("\n"))))
+    Some(Sentence::with(format!("{}: things to do", call(data)?), Some(todos?.join("\n"))))
 }
 
 /// Changes of files, by every tool that makes them.
-fn patch(type_name: &str, data: &Data) -> Option<Said> {
+fn patch(type_name: &str, data: &Data) -> Option<Sentence> {
     let artifacts = match data.text("patch_artifact_id").or_else(|| data.text("artifact_id")) {
         Some(artifact) => artifact.to_owned(),
         None => data.texts("patch_artifact_ids").unwrap_or_default().join(" and "),
@@ -171,5 +171,5 @@ fn patch(type_name: &str, data: &Data) -> Option<Said> {
     };
     let by = data.text("reverted_by").map_or(String::new(), |by| format!(", by {by}"));
     let line = format!("{objects}{by}");
-    Some(Said::with(line, data.text("summary").or_else(|| data.text("reason"))))
+    Some(Sentence::with(line, data.text("summary").or_else(|| data.text("reason"))))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::server::{PATIENCE, Server};
 
-/// Somebody who asks a server, with what it sends every time.
+/// A client of a server, with what it sends every time.
 #[derive(Clone)]
 pub(super) struct Application {
     address: String,

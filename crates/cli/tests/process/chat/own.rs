@@ -58,7 +58,7 @@ end = "Nothing more."
 when = "say hello"
 [[scene.turn]]
 thinking = "A greeting."
-text = "Hello there, whoever you are."
+text = "Hello there, dear old friend."
 usage = { input_tokens = 1000, output_tokens = 10 }
 
 [[scene]]
@@ -152,7 +152,7 @@ fn a_talk_is_a_run_and_is_gone_on_with_by_its_id() {
     let scene = Scene::new();
     let server = scene.server();
     let first = server.ask(&["chat", "--message", "say hello"]);
-    let told = "thinking: A greeting.\nHello there, whoever you are.\n";
+    let told = "thinking: A greeting.\nHello there, dear old friend.\n";
     assert_eq!((first.status, first.data.as_str()), (0, told), "{first:?}");
     assert!(first.words.contains("usage: "), "{first:?}");
     assert!(first.words.contains("input tokens 1000, output tokens 10"), "{first:?}");
@@ -164,7 +164,7 @@ fn a_talk_is_a_run_and_is_gone_on_with_by_its_id() {
     let second =
         server.ask(&["chat", "--session", &session, "--message", "say hello", "--option", "language=Dutch"]);
     assert!(second.words.contains("you: say hello\n"), "{second:?}");
-    assert!(second.words.contains("agent: Hello there, whoever you are.\n"), "{second:?}");
+    assert!(second.words.contains("agent: Hello there, dear old friend.\n"), "{second:?}");
     assert_eq!(second.good(), told);
     server.ask(&["chat", "--session", "chat_01KQPNV2ZVNJX2AM9103W0PNQW"]).bad(1, "has no session");
     server.ask(&["chat", "--option", "language=Frisian"]).bad(2, "none of English, Dutch");
@@ -242,7 +242,7 @@ fn ctrl_c_cancels_the_run_and_the_talk_goes_on() {
     terminal.wait_for("✗ the turn failed: cancelled");
     terminal.wait_for("you: ");
     terminal.press("say hello\n");
-    terminal.wait_for("whoever you are.");
+    terminal.wait_for("dear old friend.");
     terminal.wait_for("you: ");
     terminal.press("/history\n");
     let history = terminal.wait_for("agent: Hello there");
@@ -427,7 +427,7 @@ fn talks_and_other_verbs_reach_a_server_behind_tls_whose_certificate_is_known() 
         command
     };
     let spoken = Answer::of(&mut ask(&proxy.url(), &["chat", "--message", "say hello"]));
-    assert_eq!(spoken.good(), "thinking: A greeting.\nHello there, whoever you are.\n");
+    assert_eq!(spoken.good(), "thinking: A greeting.\nHello there, dear old friend.\n");
     let listed = Answer::of(&mut ask(&proxy.url(), &["ls"])).good();
     assert_eq!(listed, Answer::of(&mut ask(&server.url(), &["ls"])).good());
     let run = listed.split_whitespace().find(|word| word.starts_with("run_")).unwrap();

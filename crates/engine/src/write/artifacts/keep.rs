@@ -42,7 +42,7 @@ pub struct Target {
 
 /// What was kept.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct KeptArtifact {
     pub id: ForeignId,
     /// To be reported before anything names the id.
     pub created: Draft,
@@ -53,9 +53,9 @@ pub struct Kept {
 }
 
 impl WriteHandle {
-    /// Keeps bytes for a run. They are durable when this answers; that they are there, whoever asked reports with
+    /// Keeps bytes for a run. They are durable when this returns; the caller reports them with
     /// the event in the answer. What nobody reports is taken away again, at the latest by the next start.
-    pub async fn keep(&self, run: RunId, thing: Keep) -> Result<Kept, Error> {
+    pub async fn keep(&self, run: RunId, thing: Keep) -> Result<KeptArtifact, Error> {
         let Some(row) = self.catalogue().run(run).await? else {
             return Err(self.catalogue().missing_run(run).await);
         };
@@ -87,16 +87,16 @@ impl WriteHandle {
             created.hunks = Some(target.hunks);
         }
         let created = Payload::ArtifactCreated(Box::new(created)).into();
-        Ok(Kept { id, created, masked, truncated })
+        Ok(KeptArtifact { id, created, masked, truncated })
     }
 
     /// Makes what is called so a thing of a run: what was sent in becomes an artifact of it, what another run made
     /// is referred to. The event in the answer says so, and is to be reported.
-    pub async fn attach(&self, run: RunId, id: &ForeignId) -> Result<Kept, Error> {
+    pub async fn attach(&self, run: RunId, id: &ForeignId) -> Result<KeptArtifact, Error> {
         let Some(row) = self.catalogue().run(run).await? else {
             return Err(self.catalogue().missing_run(run).await);
         };
-        let kept = |created: Payload| Kept {
+        let kept = |created: Payload| KeptArtifact {
             id: id.clone(),
             created: created.into(),
             masked: false,

@@ -3,7 +3,7 @@
 //! What is known of them comes from the log alone, so a writer that wakes knows what one that never slept does.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use base64::Engine as _;
@@ -22,11 +22,10 @@ pub(crate) enum Name {
     Input(ForeignId),
 }
 
-/// What is known of the open texts of a run, and which of its open calls have a masked input.
+/// What is known of the open texts of a run.
 #[derive(Default)]
 pub(crate) struct Texts {
     open: BTreeMap<Name, Online>,
-    masked_inputs: BTreeSet<ForeignId>,
 }
 
 /// What one event adds to a text.
@@ -48,10 +47,6 @@ impl Texts {
         self.open.get(name)
     }
 
-    pub(crate) fn has_masked_input(&self, call: &ForeignId) -> bool {
-        self.masked_inputs.contains(call)
-    }
-
     /// An event of the log, as it stands there. `pieces`: whether what it adds to a text is still to be added.
     pub(crate) fn event(&mut self, event: &Event, pieces: bool, redactor: &Redactor) {
         let payload = event.payload();
@@ -61,20 +56,6 @@ impl Texts {
             }
         } else if may_close(payload) {
             self.open.retain(|name, _| !closes(payload, name));
-            match payload {
-                Payload::ToolCompleted(ended)
-                | Payload::ToolFailed(ended)
-                | Payload::ToolCancelled(ended)
-                | Payload::ToolTimedOut(ended) => drop(self.masked_inputs.remove(&ended.tool_call_id)),
-                Payload::ToolRefused(refused) => drop(self.masked_inputs.remove(&refused.tool_call_id)),
-                Payload::AssistantToolCallProposed(proposed) => {
-                    let masked = proposed.redacted_paths.as_ref().is_some_and(|paths| !paths.is_empty());
-                    if masked {
-                        self.masked_inputs.insert(proposed.tool_call_id.clone());
-                    }
-                }
-                _ => {}
-            }
         }
     }
 
@@ -154,7 +135,7 @@ impl<'a> Piece<'a> {
         if self.encoding() == Some(Encoding::Base64) && STANDARD.decode(self.text).is_ok() {
             return STANDARD.encode(bytes);
         }
-        // Characters of several bytes are masked whole or not at all, but for one that somebody cut.
+        // Characters of several bytes are masked whole or not at all, but for one that a producer cut.
         String::from_utf8(bytes).unwrap_or_else(|broken| {
             let text: Vec<u8> = broken.into_bytes();
             text.iter()

@@ -133,6 +133,11 @@ fn what_cannot_be_meant_is_named() {
         ("[agents.'..']", ["agents", "..", "letters"]),
         ("[agents.a]\nversion='1.2'", ["agents.a.version", "\"1.2\"", "1.2.0"]),
         ("[agents.a]\ntools=['read_fil']", ["agents.a.tools", "read_fil", "did you mean `read_file`"]),
+        ("[agents.a]\nmcp_servers=['x']", ["agents.a.mcp_servers", "\"x\"", "none is configured"]),
+        (
+            "[agents.a]\nmcp_servers=['s','s']\n[mcp.servers.s]\ncommand=['x']",
+            ["agents.a.mcp_servers", "\"s\"", "twice"],
+        ),
         ("[agents.a]\nhidden_tools=['x']", ["agents.a.hidden_tools", "\"x\"", "there are"]),
         ("[agents.a]\ntools=['grep','grep']", ["agents.a.tools", "grep", "twice"]),
         (
@@ -234,4 +239,13 @@ fn defaults_of_secrets_are_masked_and_never_told() {
         let why = settle_with(&bad, &[("OTHER", "hush-as-well-as-that")]).unwrap_err();
         assert!(!why.contains("hush") && !why.contains("7373"), "{why}");
     }
+}
+
+#[test]
+fn an_agent_has_the_servers_it_names() {
+    let text = "[agents.clerk]\ntools=['grep']\nhidden_tools=['todo_write']\nmcp_servers=['wiki']\n\
+                [mcp.servers.wiki]\nurl='http://h/mcp'\n[mcp.servers.other]\ncommand=['x']\n";
+    let [clerk] = profiles(&settle(text).unwrap()).try_into().unwrap();
+    assert_eq!(clerk.hidden, ["todo_write", "mcp__wiki__*"]);
+    assert_eq!(clerk.tools.len(), 1);
 }

@@ -348,8 +348,8 @@ pub(super) fn remember(stage: &Stage<'_>, what: String, answer: Option<Answer>) 
 /// At the end of a run: whether all bad replies were answered alike.
 pub(in crate::conformance::producer) fn alike(stage: &Stage<'_>) {
     let answers = stage.bad_answers.lock().expect("nothing panics while it notes").clone();
-    if answers.len() < 2 && matches!(stage.target, Target::WebSocket { .. }) {
-        return stage.inapplicable(&specs::ALIKE, "over a WebSocket a reply has no answer of its own");
+    if answers.len() < 2 && !matches!(stage.target, Target::Http { .. }) {
+        return stage.inapplicable(&specs::ALIKE, "on this transport a reply has no answer of its own");
     }
     if answers.len() < 2 {
         return stage

@@ -158,7 +158,7 @@ impl Reader<'_> {
             return self.stop("its commands stand too deep in one another");
         }
         if !self.heredocs.is_empty() {
-            return self.stop("a command stands in a line with a here-document");
+            return self.stop("a command is in a line with a here-document");
         }
         let command = std::mem::take(&mut self.command);
         let word = self.word.take();

@@ -29,6 +29,9 @@ pub(super) struct Producer {
     /// Start this program and send JSON-RPC over its standard input and output
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
+    /// All copies of the program speak for one producer, as `recount aaep stdio` does
+    #[arg(long, requires = "command")]
+    shared: bool,
     /// Conformance level to test; includes the lower levels
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=3))]
     level: u8,
@@ -50,7 +53,7 @@ pub(super) struct Producer {
     /// Test only these requirements, such as; the report then claims no level
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Seconds to wait for a required event
+    /// Seconds to wait for each required event before its check fails
     #[arg(long, value_name = "SECONDS", default_value_t = limits::PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
     /// Longest prompt timeout, in seconds, that is waited out
@@ -131,6 +134,7 @@ impl Producer {
         {
             (*base, *surface) = (format!("{base}/aaep/v1"), link::Surface::Versioned);
         }
+        subject.shares_producer = self.shared;
         subject.look_for_versioned = self.surface == Surface::Auto;
         let base = self.address.as_deref().unwrap_or_default();
         subject.token = crate::command::credential::token(invocation, base, self.token_file.as_deref())?;

@@ -21,7 +21,8 @@ use crate::output::note;
 #[derive(Args)]
 #[command(group(ArgGroup::new("answers").args(["auto_accept", "auto_reject", "person"])))]
 pub(super) struct Subscriber {
-    /// Address to serve the producer on; with --push, the address the subscriber listens on
+    /// URL to serve the test producer at, where port 0 picks a free port; with --push, URL at which the
+    /// subscriber listens
     #[arg(value_name = "URL", id = "address", default_value = "http://127.0.0.1:0")]
     address: String,
     /// Conformance level to test; includes the lower levels

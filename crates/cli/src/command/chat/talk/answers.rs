@@ -23,7 +23,7 @@ impl Consent {
 }
 
 impl Talk {
-    /// Answers to all that is open, in one; `None` when somebody leaves instead.
+    /// Answers to all that is open, in one; `None` when the person leaves instead.
     pub(super) async fn answers(&mut self) -> Result<Option<Vec<TurnMessage>>, Failure> {
         let mut results = Vec::new();
         let mut permissions = Vec::new();

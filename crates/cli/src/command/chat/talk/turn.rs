@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Talk;
-use crate::command::chat::said::Said;
+use crate::command::chat::said::PromptLine;
 use crate::command::chat::typed::Input;
 use crate::failure::Failure;
 use crate::limits;
@@ -21,7 +21,7 @@ use crate::render::{chat as words, clean};
 const AGENT: &str = "the agent";
 
 /// How hearing a turn ended.
-pub(super) enum Outcome {
+pub(super) enum TurnOutcome {
     Stopped(Stop),
     /// Nobody listens any more; it may go on at the server.
     Left,
@@ -30,7 +30,7 @@ pub(super) enum Outcome {
 }
 
 /// What came first.
-enum Next<T> {
+enum TurnStep<T> {
     Came(T),
     Typed(Result<Input, Failure>),
     Cancelled(Result<bool, AapError>),
@@ -42,42 +42,42 @@ enum Next<T> {
 type Cancelling = Pin<Box<dyn Future<Output = Result<bool, AapError>>>>;
 
 impl Talk {
-    pub(super) async fn turn(&mut self, messages: Vec<TurnMessage>) -> Result<Outcome, Failure> {
+    pub(super) async fn turn(&mut self, messages: Vec<TurnMessage>) -> Result<TurnOutcome, Failure> {
         let new = self.new_turn(messages);
         let (client, session) = (self.client.clone(), self.session.session_id.clone());
         let mut beginning = Box::pin(client.turn(&session, &new));
         self.pulse.heard(Some(AGENT), moment());
-        let begun = loop {
+        let started = loop {
             let next = tokio::select! {
                 biased;
-                typed = self.typed.meanwhile() => Next::Typed(typed),
-                begun = &mut beginning => Next::Came(begun),
-                () = until(self.pulse.due()) => Next::Pulse,
+                typed = self.typed.meanwhile() => TurnStep::Typed(typed),
+                started = &mut beginning => TurnStep::Came(started),
+                () = until(self.pulse.due()) => TurnStep::Pulse,
             };
             self.quiet();
             match next {
-                Next::Came(begun) => break begun,
-                Next::Pulse => self.beat()?,
-                Next::Typed(input) => match meant(input?) {
+                TurnStep::Came(started) => break started,
+                TurnStep::Pulse => self.beat()?,
+                TurnStep::Typed(input) => match meant(input?) {
                     Meant::Cancel => {
                         note("stopped waiting for an answer; the turn may continue on the server");
-                        return Ok(Outcome::Left);
+                        return Ok(TurnOutcome::Left);
                     }
-                    Meant::Quit => return Ok(Outcome::Quit),
+                    Meant::Quit => return Ok(TurnOutcome::Quit),
                     Meant::Nothing => {}
                 },
-                Next::Cancelled(_) | Next::Release => {}
+                TurnStep::Cancelled(_) | TurnStep::Release => {}
             }
         };
         drop(beginning);
-        match begun {
+        match started {
             Ok(turn) => {
                 self.accepted();
                 self.hear(turn).await
             }
             Err(why) => {
                 self.take_back(new.messages);
-                Ok(Outcome::Failed(why))
+                Ok(TurnOutcome::Failed(why))
             }
         }
     }
@@ -99,7 +99,7 @@ impl Talk {
         }
     }
 
-    async fn hear(&mut self, mut turn: Turn) -> Result<Outcome, Failure> {
+    async fn hear(&mut self, mut turn: Turn) -> Result<TurnOutcome, Failure> {
         let mut fold = Fold::new();
         let mut cancelling: Option<Cancelling> = None;
         let mut was_interrupted = false;
@@ -108,21 +108,21 @@ impl Talk {
         loop {
             let next = tokio::select! {
                 biased;
-                typed = self.typed.meanwhile() => Next::Typed(typed),
-                done = pending(&mut cancelling) => Next::Cancelled(done),
-                heard = turn.next() => Next::Came(heard),
-                () = until(release_due) => Next::Release,
-                () = until(self.pulse.due()) => Next::Pulse,
+                typed = self.typed.meanwhile() => TurnStep::Typed(typed),
+                done = pending(&mut cancelling) => TurnStep::Cancelled(done),
+                heard = turn.next() => TurnStep::Came(heard),
+                () = until(release_due) => TurnStep::Release,
+                () = until(self.pulse.due()) => TurnStep::Pulse,
             };
             self.quiet();
             match next {
-                Next::Pulse => self.beat()?,
-                Next::Release => {
+                TurnStep::Pulse => self.beat()?,
+                TurnStep::Release => {
                     release_due = None;
                     let text = self.telling.release();
                     self.out.text(&text)?;
                 }
-                Next::Came(Ok(Some(Heard::Event { event, frame }))) => {
+                TurnStep::Came(Ok(Some(Heard::Event { event, frame }))) => {
                     if std::mem::take(&mut is_away) {
                         self.beside("reconnected");
                     }
@@ -131,14 +131,14 @@ impl Talk {
                     let holds = self.telling.is_mid_line() && !self.json;
                     release_due = holds.then(|| moment() + limits::HELD_WORD_WAIT);
                 }
-                Next::Came(Ok(Some(Heard::Interrupted { reason }))) => {
+                TurnStep::Came(Ok(Some(Heard::Interrupted { reason }))) => {
                     if !std::mem::replace(&mut is_away, true) {
                         self.beside(&format!("connection lost ({reason}); the turn continues; reconnecting"));
                     }
                 }
-                Next::Came(Ok(None)) => {
+                TurnStep::Came(Ok(None)) => {
                     let Some(stop) = fold.stop().cloned() else {
-                        return Ok(Outcome::Failed(AapError::BrokenOff {
+                        return Ok(TurnOutcome::Failed(AapError::BrokenOff {
                             reason: "it has no end".to_owned(),
                         }));
                     };
@@ -146,15 +146,15 @@ impl Talk {
                         self.open = open_calls(fold.messages());
                     }
                     return match was_interrupted && !self.asks {
-                        true => Ok(Outcome::Left),
-                        false => Ok(Outcome::Stopped(stop)),
+                        true => Ok(TurnOutcome::Left),
+                        false => Ok(TurnOutcome::Stopped(stop)),
                     };
                 }
-                Next::Came(Err(why)) => {
+                TurnStep::Came(Err(why)) => {
                     self.end_line()?;
-                    return Ok(Outcome::Failed(why));
+                    return Ok(TurnOutcome::Failed(why));
                 }
-                Next::Cancelled(done) => {
+                TurnStep::Cancelled(done) => {
                     cancelling = None;
                     match done {
                         Ok(true) => {}
@@ -162,18 +162,18 @@ impl Talk {
                             self.beside(
                                 "the server cannot cancel; stopped listening; the turn may continue there",
                             );
-                            return Ok(Outcome::Left);
+                            return Ok(TurnOutcome::Left);
                         }
                         Err(why) => self
                             .beside(&format!("cannot cancel the turn: {why}; press Ctrl-C again to leave")),
                     }
                 }
-                Next::Typed(input) => {
+                TurnStep::Typed(input) => {
                     let input = input?;
                     let is_key = input == Input::Interrupt;
                     match meant(input) {
                         Meant::Nothing => continue,
-                        Meant::Quit => return Ok(Outcome::Quit),
+                        Meant::Quit => return Ok(TurnOutcome::Quit),
                         Meant::Cancel if was_interrupted => {
                             if is_key {
                                 self.end_line()?;
@@ -187,7 +187,7 @@ impl Talk {
                                 self.beside(
                                     "the server cannot cancel; stopped listening; the turn may continue there",
                                 );
-                                return Ok(Outcome::Left);
+                                return Ok(TurnOutcome::Left);
                             };
                             self.beside("cancelling the turn; press Ctrl-C again to leave");
                             let (client, session) = (self.client.clone(), self.session.session_id.clone());
@@ -273,10 +273,10 @@ fn meant(input: Input) -> Meant {
     match input {
         Input::Interrupt => Meant::Cancel,
         Input::End => Meant::Nothing,
-        Input::Line(line) => match Said::read(&line) {
-            Said::Cancel => Meant::Cancel,
-            Said::Quit => Meant::Quit,
-            Said::Nothing => Meant::Nothing,
+        Input::Line(line) => match PromptLine::read(&line) {
+            PromptLine::Cancel => Meant::Cancel,
+            PromptLine::Quit => Meant::Quit,
+            PromptLine::Nothing => Meant::Nothing,
             _ => {
                 note("the agent is still working; not sent (/cancel ends the turn)");
                 Meant::Nothing
@@ -288,7 +288,7 @@ fn meant(input: Input) -> Meant {
 /// An event as one line of JSON, with its data as it came.
 fn as_line(frame: &Frame) -> Option<String> {
     #[derive(serde::Serialize)]
-    struct Line<'a> {
+    struct EventLine<'a> {
         event: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<&'a str>,
@@ -297,8 +297,11 @@ fn as_line(frame: &Frame) -> Option<String> {
     // Line ends in JSON stand between its parts only.
     let data = frame.data.replace(['\r', '\n'], " ");
     let data = RawValue::from_string(data).ok()?;
-    let line =
-        Line { event: frame.event.as_deref().unwrap_or("message"), id: frame.id.as_deref(), data: &data };
+    let line = EventLine {
+        event: frame.event.as_deref().unwrap_or("message"),
+        id: frame.id.as_deref(),
+        data: &data,
+    };
     serde_json::to_string(&line).ok()
 }
 

@@ -1,0 +1,37 @@
+//! A small MCP server for this crate's tests, which also does what no server should.
+//!
+//! `recount-toy-mcp ERA` speaks over its pipes, `recount-toy-mcp ERA http` on a port that it prints. Eras: `old` has
+//! `initialize`, `strict` ends at whatever comes before it, `new` has `server/discover`, `mute` answers nothing.
+
+#![allow(clippy::print_stdout, reason = "standard output is how this server speaks")]
+
+mod http;
+mod toy;
+
+use std::io::{BufRead as _, Write as _};
+
+use toy::{ToyEra, ToyServer};
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let era = match words.next().as_deref() {
+        Some("new") => ToyEra::New,
+        Some("strict") => ToyEra::Strict,
+        Some("mute") => ToyEra::Mute,
+        _ => ToyEra::Old,
+    };
+    if words.next().as_deref() == Some("http") {
+        return http::serve(era);
+    }
+    let mut toy = ToyServer::new(era);
+    // Programs write such lines, and clients live with them.
+    println!("the toy starts");
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { return };
+        let Ok(message) = serde_json::from_str(&line) else { continue };
+        for answer in toy.answers(&message) {
+            println!("{answer}");
+        }
+        std::io::stdout().flush().ok();
+    }
+}

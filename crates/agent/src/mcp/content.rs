@@ -1,0 +1,180 @@
+//! The result of a call: what the model is told of it, and the picture that it is shown.
+//!
+//! Pure. Look at [`read`].
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::limits;
+
+/// What a call brought.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ToolResult {
+    pub(crate) output: String,
+    pub(crate) image: Option<(String, Bytes)>,
+    /// Whether the tool says that it failed.
+    pub(crate) is_error: bool,
+}
+
+/// Pictures that models are shown.
+const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// `None`: it is no result of a call.
+pub(crate) fn read(result: &Value) -> Option<ToolResult> {
+    let result = result.as_object()?;
+    let content = match result.get("content") {
+        Some(content) => content.as_array()?.as_slice(),
+        None => &[],
+    };
+    let mut read = ToolResult {
+        is_error: result.get("isError").and_then(Value::as_bool).unwrap_or_default(),
+        ..ToolResult::default()
+    };
+    for block in content.iter().take(limits::MCP_BLOCKS_MAX) {
+        read.add(block);
+    }
+    if let Some(more) = content.len().checked_sub(limits::MCP_BLOCKS_MAX).filter(|more| *more > 0) {
+        read.line(&format!("[{more} more parts of the result were left out]"));
+    }
+    if let Some(structured) = result.get("structuredContent")
+        && read.output.is_empty()
+    {
+        read.line(&structured.to_string());
+    }
+    if read.output.len() > limits::MCP_OUTPUT_BYTES_MAX {
+        let whole = read.output.len();
+        let mut end = limits::MCP_OUTPUT_BYTES_MAX;
+        while !read.output.is_char_boundary(end) {
+            end -= 1;
+        }
+        read.output.truncate(end);
+        read.line(&format!("[the result had {whole} bytes; {} were left out and are not kept]", whole - end));
+    }
+    Some(read)
+}
+
+impl ToolResult {
+    fn line(&mut self, text: &str) {
+        if !self.output.is_empty() && !self.output.ends_with('\n') {
+            self.output.push('\n');
+        }
+        self.output.push_str(text);
+    }
+
+    fn add(&mut self, block: &Value) {
+        let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+        match text("type") {
+            "text" => self.line(text("text")),
+            "image" => self.picture(text("mimeType"), text("data")),
+            "audio" => self.line(&format!("[audio of type {}, which is not shown]", shown(text("mimeType")))),
+            "resource_link" => {
+                let about = [text("title"), text("name"), text("description")];
+                let about = about.into_iter().find(|about| !about.is_empty()).unwrap_or("a resource");
+                self.line(&format!("[{}: {}]", shown(about), shown(text("uri"))));
+            }
+            "resource" => {
+                let resource = block.get("resource").unwrap_or(&Value::Null);
+                let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
+                self.line(&format!("[{}]", shown(text("uri"))));
+                match resource.get("text").and_then(Value::as_str) {
+                    Some(text) => self.line(text),
+                    None if IMAGES.contains(&text("mimeType")) => {
+                        self.picture(text("mimeType"), text("blob"))
+                    }
+                    None => {
+                        self.line(&format!("[data of type {}, which is not shown]", shown(text("mimeType"))))
+                    }
+                }
+            }
+            other => {
+                self.line(&format!("[a part of the unknown type {:?}, which is not shown]", shown(other)))
+            }
+        }
+    }
+
+    /// The first picture is shown; the model is told of the others.
+    fn picture(&mut self, mime: &str, data: &str) {
+        let why = if !IMAGES.contains(&mime) {
+            "which is not shown".to_owned()
+        } else if self.image.is_some() {
+            "which is not shown: only the first one is".to_owned()
+        } else if data.len() / 4 * 3 > limits::PICTURE_BYTES_MAX {
+            format!("which is not shown: it has more than {} bytes", limits::PICTURE_BYTES_MAX)
+        } else {
+            match STANDARD.decode(data) {
+                Ok(bytes) => {
+                    self.image = Some((mime.to_owned(), bytes.into()));
+                    return;
+                }
+                Err(_) => "which cannot be read".to_owned(),
+            }
+        };
+        self.line(&format!("[a picture of type {}, {why}]", shown(mime)));
+    }
+}
+
+fn shown(text: &str) -> String {
+    let plain = text.chars().filter(|letter| !letter.is_control());
+    plain.take(limits::MCP_LINK_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_parts_of_a_result_are_told() {
+        let result = json!({ "content": [
+            { "type": "text", "text": "one\n" },
+            { "type": "image", "mimeType": "image/png", "data": "AQID" },
+            { "type": "image", "mimeType": "image/png", "data": "AQID" },
+            { "type": "image", "mimeType": "image/tiff", "data": "AQID" },
+            { "type": "resource_link", "uri": "file:///a", "name": "a" },
+            { "type": "resource", "resource": { "uri": "file:///b", "text": "two" } },
+            { "type": "audio", "mimeType": "audio/wav", "data": "" },
+            { "type": "hologram" },
+        ], "isError": true });
+        let read = read(&result).unwrap();
+        assert_eq!(
+            read.output.lines().collect::<Vec<_>>(),
+            [
+                "one",
+                "[a picture of type image/png, which is not shown: only the first one is]",
+                "[a picture of type image/tiff, which is not shown]",
+                "[a: file:///a]",
+                "[file:///b]",
+                "two",
+                "[audio of type audio/wav, which is not shown]",
+                "[a part of the unknown type \"hologram\", which is not shown]",
+            ]
+        );
+        assert_eq!(read.image, Some(("image/png".to_owned(), Bytes::from_static(&[1, 2, 3]))));
+        assert!(read.is_error);
+    }
+
+    #[test]
+    fn a_result_without_parts_is_told_by_its_structure() {
+        let told = read(&json!({ "structuredContent": { "degrees": 7 } })).unwrap();
+        assert_eq!(told.output, "{\"degrees\":7}");
+        assert_eq!(read(&json!([])), None);
+        assert_eq!(read(&json!({ "content": 7 })), None);
+    }
+
+    #[test]
+    fn long_results_are_cut_and_say_so() {
+        let long = "é".repeat(limits::MCP_OUTPUT_BYTES_MAX);
+        let told = read(&json!({ "content": [{ "type": "text", "text": long }] })).unwrap();
+        assert!(
+            told.output.ends_with("were left out and are not kept]")
+                && told.output.len() < limits::MCP_OUTPUT_BYTES_MAX + 100
+        );
+        let many: Vec<Value> =
+            (0..=limits::MCP_BLOCKS_MAX).map(|_| json!({ "type": "text", "text": "x" })).collect();
+        let told = read(&json!({ "content": many })).unwrap();
+        assert!(told.output.ends_with("[1 more parts of the result were left out]"), "{}", told.output);
+    }
+}

@@ -1,0 +1,220 @@
+//! The servers that are configured, ready to be reached.
+//!
+//! Look at [`McpServers::build`]. It must not know the protocol.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::era::KnownEra;
+use super::headers::Headers;
+use super::http::HttpEndpoint;
+use super::names;
+use super::settings::{McpServerSettings, McpSettings, McpSettingsError};
+use crate::limits;
+use crate::model::Secret;
+use crate::sandbox::Sandbox;
+use crate::tool::Approval;
+
+/// The servers of a configuration. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct McpServers {
+    by_name: Arc<BTreeMap<String, Arc<McpServer>>>,
+    /// Where commands run; without it no command is started.
+    pub(crate) sandbox: Option<Arc<Sandbox>>,
+    /// Why no command may have the network.
+    pub(crate) no_network: Option<String>,
+    /// Values of headers and variables, for who masks them in what others say.
+    secrets: Arc<[Secret]>,
+}
+
+/// One server.
+pub(crate) struct McpServer {
+    pub(crate) name: String,
+    pub(crate) transport: McpTransport,
+    pub(crate) start_timeout: Duration,
+    pub(crate) call_timeout: Duration,
+    approval: Approval,
+    tools: BTreeMap<String, Approval>,
+    /// Which protocol it spoke when it was last reached.
+    pub(crate) era: KnownEra,
+}
+
+/// How a server is reached.
+pub(crate) enum McpTransport {
+    Command { argv: Vec<String>, environment: Vec<(String, String)>, network: bool },
+    Url(HttpEndpoint),
+}
+
+impl McpServer {
+    pub(crate) fn approval(&self, tool: &str) -> Approval {
+        self.tools.get(tool).copied().unwrap_or(self.approval)
+    }
+}
+
+impl fmt::Debug for McpServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+impl McpServers {
+    /// Makes servers of settings. `environment` is asked for variables; files lie relative to `folder`.
+    pub fn build(
+        settings: &McpSettings,
+        environment: &dyn Fn(&str) -> Option<String>,
+        folder: &Path,
+    ) -> Result<McpServers, McpSettingsError> {
+        let count = settings.servers.len();
+        if count > limits::MCP_SERVERS_MAX {
+            return Err(McpSettingsError::TooMany { count });
+        }
+        let mut by_name = BTreeMap::new();
+        let mut secrets = Vec::new();
+        for (name, server) in &settings.servers {
+            if !names::is_server_name(name) {
+                return Err(McpSettingsError::Name { name: name.clone() });
+            }
+            let server = built(name, server, environment, folder, &mut secrets)?;
+            by_name.insert(name.clone(), Arc::new(server));
+        }
+        Ok(McpServers {
+            by_name: Arc::new(by_name),
+            secrets: secrets.into(),
+            sandbox: None,
+            no_network: None,
+        })
+    }
+
+    /// The same, with a place where commands run.
+    pub fn in_sandbox(mut self, sandbox: Option<Arc<Sandbox>>, no_network: Option<String>) -> Self {
+        (self.sandbox, self.no_network) = (sandbox, no_network);
+        self
+    }
+
+    pub fn secrets(&self) -> &[Secret] {
+        &self.secrets
+    }
+
+    /// In alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(String::as_str)
+    }
+
+    /// Each with how it is reached, in words.
+    pub fn in_words(&self) -> Vec<String> {
+        let words = |server: &Arc<McpServer>| match &server.transport {
+            McpTransport::Command { argv, .. } => format!("{} (command {})", server.name, argv[0]),
+            McpTransport::Url(endpoint) => format!("{} (at {})", server.name, endpoint.host()),
+        };
+        self.by_name.values().map(words).collect()
+    }
+
+    /// Whether there is a server that a name, or a pattern of names, is about; else why not.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        let server = names::server_of(name).filter(|server| self.by_name.contains_key(*server));
+        if server.is_some() {
+            return Ok(());
+        }
+        let known: Vec<&str> = self.names().collect();
+        let known = if known.is_empty() {
+            "none is configured".to_owned()
+        } else {
+            format!("there are {}", known.join(", "))
+        };
+        let name: String = name.chars().take(limits::NAMED_CHARS_MAX).collect();
+        Err(format!(
+            "`{name}` names no tool of an MCP server; write `mcp__SERVER__TOOL` or `mcp__SERVER__*`; {known}"
+        ))
+    }
+
+    /// Those of which a list of tools names any; all where there is no list.
+    pub(crate) fn wanted(&self, tools: Option<&[String]>) -> impl Iterator<Item = &Arc<McpServer>> {
+        let is_wanted = move |server: &&Arc<McpServer>| {
+            tools.is_none_or(|tools| {
+                tools.iter().any(|entry| names::server_of(entry) == Some(server.name.as_str()))
+            })
+        };
+        self.by_name.values().filter(is_wanted)
+    }
+
+    /// Whether one of these works in the run's folder.
+    pub(crate) fn needs_workspace(&self, tools: Option<&[String]>) -> bool {
+        self.wanted(tools).any(|server| matches!(server.transport, McpTransport::Command { .. }))
+    }
+}
+
+fn built(
+    name: &str,
+    settings: &McpServerSettings,
+    environment: &dyn Fn(&str) -> Option<String>,
+    folder: &Path,
+    secrets: &mut Vec<Secret>,
+) -> Result<McpServer, McpSettingsError> {
+    let wrong =
+        |key: &str, why: String| McpSettingsError::Key { server: name.to_owned(), key: key.to_owned(), why };
+    let milliseconds = |key: &str, said: Option<u64>, default: Duration| {
+        let most = limits::MCP_TIMEOUT_MAX;
+        match said.map(Duration::from_millis) {
+            None => Ok(default),
+            Some(said) if !said.is_zero() && said <= most => Ok(said),
+            Some(said) => {
+                let (said, most) = (said.as_millis(), most.as_millis());
+                Err(wrong(key, format!("{said} is out of range; use 1 to {most} milliseconds")))
+            }
+        }
+    };
+    let of_commands = !settings.env.is_empty() || !settings.env_from.is_empty() || settings.network;
+    let of_urls =
+        !settings.headers.is_empty() || !settings.headers_env.is_empty() || !settings.headers_file.is_empty();
+    let transport = match (settings.command.first(), &settings.url) {
+        (Some(_), None) if of_urls => {
+            return Err(wrong("headers", "a command has no headers; use env or env_from".to_owned()));
+        }
+        (None, Some(_)) if of_commands => {
+            return Err(wrong("env", "env, env_from and network are for commands; use headers".to_owned()));
+        }
+        (Some(program), None) => {
+            if program.is_empty() {
+                return Err(wrong("command", "the first word is empty; name a program".to_owned()));
+            }
+            let mut variables: Vec<(String, String)> =
+                settings.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())).collect();
+            for variable in &settings.env_from {
+                let value = environment(variable)
+                    .ok_or_else(|| wrong("env_from", format!("the variable {variable} is not set")))?;
+                variables.push((variable.clone(), value));
+            }
+            // Short ones, such as `1`, are no secrets.
+            let long = variables.iter().filter(|(_, value)| recount_redact::Secret::new(value).is_ok());
+            secrets.extend(long.map(|(_, value)| Secret::new(value.clone())));
+            McpTransport::Command {
+                argv: settings.command.clone(),
+                environment: variables,
+                network: settings.network,
+            }
+        }
+        (None, Some(url)) => {
+            let headers =
+                Headers::read(settings, environment, folder).map_err(|(key, why)| wrong(key, why))?;
+            secrets.extend(headers.secrets());
+            McpTransport::Url(HttpEndpoint::new(url, headers).map_err(|why| wrong("url", why))?)
+        }
+        _ => return Err(McpSettingsError::Reach { server: name.to_owned() }),
+    };
+    Ok(McpServer {
+        name: name.to_owned(),
+        transport,
+        start_timeout: milliseconds(
+            "start_timeout_ms",
+            settings.start_timeout_ms,
+            limits::MCP_START_TIMEOUT,
+        )?,
+        call_timeout: milliseconds("call_timeout_ms", settings.call_timeout_ms, limits::MCP_CALL_TIMEOUT)?,
+        approval: settings.approval,
+        tools: settings.tools.clone(),
+        era: KnownEra::default(),
+    })
+}
