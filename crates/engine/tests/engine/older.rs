@@ -20,6 +20,7 @@ async fn as_version_1(scene: &Scene) {
     let mut puts = Vec::new();
     for space in [
         "catalogue.session_runs",
+        "catalogue.run_successors",
         "catalogue.clarifications",
         "catalogue.clarifications_listed",
         "catalogue.clarifications_pending",
