@@ -12,7 +12,7 @@ pub(super) const KNOWN: &[Known] = &[
     ("crates/aaep-kit", "somebody", 40),
     ("crates/aaep-kit", "stands in", 12),
     ("crates/aaep-kit", "whoever", 6),
-    ("docs", "begun", 2),
+    ("docs", "begun", 1),
     ("docs", "is not there", 4),
     ("docs", "somebody", 1),
     ("docs", "stands in", 2),
