@@ -21,6 +21,7 @@ mod leave;
 pub mod limits;
 pub mod mcp;
 pub mod model;
+mod patch;
 pub mod paths;
 mod perform;
 pub mod policy;

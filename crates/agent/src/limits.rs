@@ -221,6 +221,12 @@ pub const EDITS_MAX: usize = 100;
 /// Bytes of all files of one call of `multi_edit` together; more are refused.
 pub const EDITS_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes of a file before or after a diff is applied to it; beyond that the diff is refused.
+pub const PATCHED_FILE_BYTES_MAX: usize = 16 << 20;
+
+/// Files that one diff may be of; beyond that it is refused.
+pub const PATCH_FILES_MAX: usize = 1_000;
+
 /// Time that a difference may take; then what was not compared yet is told as removed and added.
 pub const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 
