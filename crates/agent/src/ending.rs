@@ -26,7 +26,11 @@ impl Worker {
             }
             self.report(drafts).await?;
         }
-        if is_loop { Ok(()) } else { self.only_call().await }
+        match is_loop {
+            true => Ok(()),
+            false if self.is_for_patches() => self.patch_call().await,
+            false => self.only_call().await,
+        }
     }
 
     fn started(&self) -> Draft {
@@ -82,6 +86,7 @@ impl Worker {
         let Some(last) = self.last_call.take() else {
             return self.fail("tool_failed", "nothing is known of how the call ended".to_owned(), true).await;
         };
+        self.settle_files(&last.ended).await?;
         match last.ended {
             CallEnd::Well => match last.exit_code {
                 Some(code) if code != 0 => {
@@ -93,7 +98,10 @@ impl Worker {
                 }
             },
             CallEnd::Badly { code, error } => {
-                let retriable = !matches!(code.as_str(), "invalid_input" | "output_cap" | "signal");
+                let retriable = !matches!(
+                    code.as_str(),
+                    "invalid_input" | "output_cap" | "signal" | "patch_drift" | "patch_unusable"
+                );
                 self.fail(&code, error, retriable).await
             }
             CallEnd::Refused { code, message } if code == "denied" => {

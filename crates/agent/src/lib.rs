@@ -22,6 +22,7 @@ pub mod limits;
 pub mod mcp;
 pub mod model;
 mod patch;
+mod patching;
 pub mod paths;
 mod perform;
 pub mod policy;

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    ApplyTo, Desk, HeldFolders, NewRun, Order, Performer, Unacceptable, Whose, WorkspaceChanges, WorkspaceOf,
+    ApplyTo, Desk, HeldFolders, NewRun, Order, PatchOrder, Performer, Unacceptable, Whose, WorkspaceChanges,
+    WorkspaceOf,
 };
 use recount_event::Code;
 use recount_event::family::run::{Queued, RunKind};
@@ -166,6 +167,18 @@ impl Performer for Agent {
                 let _held = held;
                 workspaces.bring_back(copy.mode.as_deref(), &copy.path, &to, id)
             };
+            world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
+        })
+    }
+
+    fn check_patches(
+        &self,
+        workspace: WorkspaceOf,
+        order: PatchOrder,
+    ) -> BoxFuture<'static, Result<(), Unacceptable>> {
+        let (workspaces, world) = (self.settings.workspaces.clone(), self.world.clone());
+        Box::pin(async move {
+            let work = move || workspaces.check_patches(workspace.mode.as_deref(), &workspace.path, &order);
             world.tasks.block(Kind::Effect, work).await.unwrap_or_else(|_| Err(broke_off()))
         })
     }

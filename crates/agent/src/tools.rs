@@ -6,7 +6,7 @@
 //! It must never know models or policy.
 
 mod ask_user;
-mod change;
+pub(crate) mod change;
 mod command;
 pub(crate) mod diff;
 mod edit_file;
@@ -19,7 +19,7 @@ pub mod git_status;
 mod glob;
 mod grep;
 mod hand_off;
-mod input;
+pub(crate) mod input;
 mod multi_edit;
 mod output;
 pub(crate) mod places;

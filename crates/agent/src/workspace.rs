@@ -14,6 +14,7 @@ mod copy;
 mod folder;
 mod gits;
 mod ignored;
+pub(crate) mod patched;
 mod stage;
 
 use std::io;
@@ -21,11 +22,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recount_engine::{NewRun, Unacceptable};
+use recount_engine::{NewRun, PatchOrder, Unacceptable};
 use recount_event::{Code, RunId};
 
 use self::base::Base;
 use self::copy::Copied;
+use self::patched::NotPatched;
 
 pub(crate) const CLONE: &str = "clone";
 pub(crate) const IN_PLACE: &str = "in_place";
@@ -151,6 +153,36 @@ impl Workspaces {
             )));
         }
         Ok(found)
+    }
+
+    /// Whether patches fit the files of a workspace as they are now. Writes nothing. Blocks.
+    pub(crate) fn check_patches(
+        &self,
+        mode: Option<&str>,
+        path: &str,
+        order: &PatchOrder,
+    ) -> Result<(), Unacceptable> {
+        let root = Path::new(path);
+        let is_real = mode == Some(IN_PLACE);
+        if is_real {
+            self.source(path)?;
+        } else if !self.is_ours(root) || !root.is_dir() {
+            let message = format!(
+                "the run's copy {path} is gone: it was removed with its task or session, or after a while unused"
+            );
+            return Err(Unacceptable { code: Code::WorkspaceGone, message });
+        }
+        if patched::is_unsettled(root) {
+            // What a crash has left is undone first; the run that does it looks then.
+            return Ok(());
+        }
+        patched::plan(root, is_real, order).map(|_| ()).map_err(|why| match why {
+            NotPatched::Drift(why) => {
+                Unacceptable { code: Code::PatchDrift, message: format!("nothing was written: {why}") }
+            }
+            NotPatched::Unusable(message) => Unacceptable { code: Code::PatchUnusable, message },
+            NotPatched::Failed(why) => refused(why),
+        })
     }
 
     /// Makes a workspace ready. Blocks.

@@ -354,6 +354,19 @@ pub struct Changes {
     pub put_back: u64,
 }
 
+/// What became of a patch, and the run that did it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PatchOutcome {
+    pub artifact: Artifact,
+    /// The run that applied, rejected or reverted it.
+    pub run_id: String,
+    /// The status of that run: `finished`, unless it takes long.
+    pub run_status: String,
+    /// The patch that took it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inverse: Option<Artifact>,
+}
+
 /// One path that a run changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {

@@ -318,6 +318,15 @@ pub struct ApplyRun {
     pub branch: Option<String>,
 }
 
+/// `POST /v1/artifacts/{artifact}/apply`, `/reject` and `/revert`; the body may be left out.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangePatch {
+    /// Why; recorded with the run that does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// `POST /v1/runs/{run}/prune`; the body may be left out.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

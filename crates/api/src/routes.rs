@@ -9,12 +9,12 @@ use recount_event::Code::*;
 use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
 use crate::reply::{
     Agent, Allowance, Approval, Artifact, Changes, Clarification, Deleted, Digest, Handoff, Health, Import,
-    Message, Pruned, Receipt, Run, Session, SessionDeleted, Swept, Task,
+    Message, PatchOutcome, Pruned, Receipt, Run, Session, SessionDeleted, Swept, Task,
 };
 use crate::request::{
-    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, ContinueRun,
-    CreateRun, CreateSession, CreateTask, ExtendPrompt, Prune, PruneRun, RejectHandoff, ResolveApproval,
-    ResumeRun, RetryRun, RetryRunFromTurn, SendMessage,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangePatch, ChangeTask,
+    ContinueRun, CreateRun, CreateSession, CreateTask, ExtendPrompt, Prune, PruneRun, RejectHandoff,
+    ResolveApproval, ResumeRun, RetryRun, RetryRunFromTurn, SendMessage,
 };
 use crate::scope::Scope;
 use crate::terms::ResponseKind::{Bytes, Document, EventStream, EventsPage, Over};
@@ -188,6 +188,18 @@ routes! {
         [] NOTHING => [one::<Artifact>("artifact")], [];
     ReadArtifact = "GET" "/artifacts/{artifact}/raw", [Read], "Returns the bytes of an artifact, or a part of them.",
         [] NOTHING => [Bytes], [ArtifactBytesLost, ArtifactBytesMissing];
+    ApplyPatch = "POST" "/artifacts/{artifact}/apply", [Approve], "Applies a proposed patch of an ended run where the run worked.",
+        [] perhaps::<ChangePatch>() => [one::<PatchOutcome>("patch")],
+        [ArtifactBytesLost, ArtifactBytesMissing, KindUnavailable, OrderRefused, PatchDrift, PatchFailed, PatchStatus, PatchUnusable,
+         RunActive, RunErased, RunExternal, RunPruned, TaskBusy, TaskErased, WorkspaceGone, WorkspaceRefused];
+    RejectPatch = "POST" "/artifacts/{artifact}/reject", [Approve], "Rejects a proposed patch of an ended run.",
+        [] perhaps::<ChangePatch>() => [one::<PatchOutcome>("patch")],
+        [KindUnavailable, OrderRefused, PatchFailed, PatchStatus, PatchUnusable, RunActive, RunErased, RunExternal, RunPruned, TaskBusy,
+         TaskErased, WorkspaceRefused];
+    RevertPatch = "POST" "/artifacts/{artifact}/revert", [Approve], "Reverts an applied patch of an ended run, by a new patch.",
+        [] perhaps::<ChangePatch>() => [one::<PatchOutcome>("patch")],
+        [ArtifactBytesLost, ArtifactBytesMissing, KindUnavailable, OrderRefused, PatchDrift, PatchFailed, PatchStatus, PatchUnusable,
+         RunActive, RunErased, RunExternal, RunPruned, TaskBusy, TaskErased, WorkspaceGone, WorkspaceRefused];
     ListRunArtifacts = "GET" "/runs/{run}/artifacts", [Read], "Lists a run's artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND] NOTHING => [page::<Artifact>()], [];
     ListAgents = "GET" "/agents", [Read], "Lists the agents of this server by name.",

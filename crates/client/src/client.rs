@@ -10,10 +10,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use recount_api::admin::{AddToken, AddedToken, Backup, Checkup, MakeBackup, Removed, Token};
 use recount_api::problem::{self, Problem};
-use recount_api::reply::{Changes, Deleted, Digest, Import, One, Page, Pruned, Receipt, Run, Swept, Task};
+use recount_api::reply::{
+    Changes, Deleted, Digest, Import, One, Page, PatchOutcome, Pruned, Receipt, Run, Swept, Task,
+};
 use recount_api::request::{
-    AppendEvents, ApplyRun, Cancel, ChangeTask, ContinueRun, CreateRun, CreateTask, Prune, PruneRun,
-    ResumeRun, RetryRun, RetryRunFromTurn,
+    AppendEvents, ApplyRun, Cancel, ChangePatch, ChangeTask, ContinueRun, CreateRun, CreateTask, Prune,
+    PruneRun, ResumeRun, RetryRun, RetryRunFromTurn,
 };
 use recount_api::{export, query};
 use recount_transport::sse;
@@ -201,6 +203,32 @@ impl Client {
     /// Brings it back to the folder that was copied, all or nothing.
     pub async fn apply_run(&self, run: &str, request: &ApplyRun) -> Result<Changes, ClientError> {
         self.post(self.at(&["runs", run, "apply"]), request).await
+    }
+
+    /// Applies a proposed patch where its run worked.
+    pub async fn apply_patch(
+        &self,
+        artifact: &str,
+        request: &ChangePatch,
+    ) -> Result<PatchOutcome, ClientError> {
+        self.post(self.at(&["artifacts", artifact, "apply"]), request).await
+    }
+
+    pub async fn reject_patch(
+        &self,
+        artifact: &str,
+        request: &ChangePatch,
+    ) -> Result<PatchOutcome, ClientError> {
+        self.post(self.at(&["artifacts", artifact, "reject"]), request).await
+    }
+
+    /// Reverts an applied patch by a new one.
+    pub async fn revert_patch(
+        &self,
+        artifact: &str,
+        request: &ChangePatch,
+    ) -> Result<PatchOutcome, ClientError> {
+        self.post(self.at(&["artifacts", artifact, "revert"]), request).await
     }
 
     /// Withholds a run from pruning.

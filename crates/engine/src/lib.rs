@@ -34,14 +34,15 @@ pub use catalogue::{
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
-    ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, Messages, ReadHandle,
-    ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told, TypePattern,
+    ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, Messages, PatchAction,
+    PatchBytes, PatchOrder, ReadHandle, ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told,
+    TypePattern,
 };
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use work::{
-    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, Performer, Watch, WorkHandle, WorkspaceChange,
-    WorkspaceChanges, WorkspaceOf,
+    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, PatchRequest, Performer, Watch, WorkHandle,
+    WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
     Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork, NewRun, NewSetup,

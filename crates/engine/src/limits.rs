@@ -133,6 +133,9 @@ pub const WAKE_TRIES: usize = 16;
 /// When to come again after a failure that may pass.
 pub const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// How long the end of a run is waited for that applies, rejects or reverts a patch; then the answer shows the run as it is.
+pub const PATCH_RUN_WAIT: Duration = Duration::from_secs(60);
+
 /// The longest wait that is measured by the time that passes; a later deadline comes by the clock alone.
 pub const TIMER_WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 

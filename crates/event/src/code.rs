@@ -97,6 +97,10 @@ codes! {
     OrderRefused = "order_refused", 422, final, "permanent", "This server cannot execute the run as requested.", "Correct what the detail names.";
     OriginRefused = "origin_refused", 403, final, "permanent", "Pages of this origin may not use this server.", "Open the console from the server itself, or name the origin in access.allowed_origins.";
     ParameterInvalid = "parameter_invalid", 400, final, "permanent", "A query parameter is unknown, repeated or has an invalid value.", "Correct the parameter that the detail names.";
+    PatchDrift = "patch_drift", 409, final, "permanent", "A file is no longer the one that the patch was made for; nothing was written.", "Undo what has changed the file since, such as later patches, or make the change by hand.";
+    PatchFailed = "patch_failed", 409, final, "permanent", "The run that was to apply, reject or revert the patch failed.", "Read the run that the detail names; it says why, and that nothing was written.";
+    PatchStatus = "patch_status", 409, final, "permanent", "The patch is in a state that does not allow this: a proposed patch can be applied or rejected, an applied one can be reverted once.", "Read the artifact to see its status.";
+    PatchUnusable = "patch_unusable", 422, final, "permanent", "The stored patch cannot be applied: a secret in it was masked, it was cut, or it is no diff that can be read.", "Make the change by hand; the detail gives the reason.";
     ProducerFenced = "producer_fenced", 409, final, "permanent", "A producer with a higher epoch has taken over.", "Stop this instance; a newer instance of the producer writes now.";
     ProducerGap = "producer_gap", 409, final, "permanent", "The batch number skips a batch that never arrived.", "Send the batches in order, starting with the number that the detail names.";
     ProducerReused = "producer_reused", 409, final, "permanent", "The same producer, epoch and number were already used with other events.", "Give each new batch the next number.";

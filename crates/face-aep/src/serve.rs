@@ -12,6 +12,7 @@ mod import;
 mod lineage;
 mod once;
 mod orders;
+mod patches;
 mod prompts;
 mod retention;
 mod runs;
@@ -123,6 +124,9 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::GetRunDigest => on(filter, runs::get_run_digest),
         RouteName::GetRunChanges => on(filter, changes::get_run_changes),
         RouteName::ApplyRun => on(filter, changes::apply_run),
+        RouteName::ApplyPatch => on(filter, patches::apply_patch),
+        RouteName::RejectPatch => on(filter, patches::reject_patch),
+        RouteName::RevertPatch => on(filter, patches::revert_patch),
         RouteName::PinRun => on(filter, retention::pin_run),
         RouteName::UnpinRun => on(filter, retention::unpin_run),
         RouteName::PruneRun => on(filter, retention::prune_run),

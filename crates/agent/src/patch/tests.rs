@@ -352,8 +352,8 @@ fn drift_names_each_file_and_why() {
     let tree = files(&[("other", "a\nx\n"), ("there", ""), ("more", "a\nb\n"), ("good", "a\n")]);
     assert_eq!(
         patch.apply(&tree).unwrap_err().to_string(),
-        "gone: the file is missing; other: line 2 is another; there: it exists already; more: it holds more than the \
-         diff removes"
+        "gone: the file is missing; other: line 2 is another; there: it exists already; more: it goes on after \
+         line 1"
     );
 }
 

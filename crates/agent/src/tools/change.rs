@@ -204,7 +204,7 @@ pub(crate) async fn make(
             }
             Ok(applied(job, &plans, &ids, telling))
         }
-        Err(stop) => Err(stop.with(ids.iter().map(|id| updated(id, "rejected")).collect())),
+        Err(stop) => Err(stop.with(ids.iter().map(|id| status_changed(id, "rejected")).collect())),
     }
 }
 
@@ -267,11 +267,12 @@ fn applied(job: &Job<'_>, plans: &[ChangePlan], ids: &[ForeignId], telling: Chan
         applied.applied_at = Some(at);
         drafts.push(Payload::ToolMultiEditApplied(Box::new(applied)).into());
     }
-    drafts.extend(ids.iter().map(|id| updated(id, "applied")));
+    drafts.extend(ids.iter().map(|id| status_changed(id, "applied")));
     drafts
 }
 
-fn updated(id: &ForeignId, status: &str) -> Draft {
+/// A proposed patch has become this.
+pub(crate) fn status_changed(id: &ForeignId, status: &str) -> Draft {
     let word = |word: &str| Json::of(&word).expect("a word can be said in JSON");
     let updated = artifact::Updated::new(id.clone(), "status".into(), word("proposed"), word(status));
     Payload::ArtifactUpdated(Box::new(updated)).into()

@@ -18,9 +18,19 @@ use super::base::{self, Thing};
 use super::changes::Change;
 use super::folder::{Folder, is_absent};
 use super::stage::{self, Move, Stage};
+use crate::patch::TreeResult;
 
 /// The bit that gives new files in a folder the folder's group.
 const SET_GROUP: u32 = 0o2000;
+
+/// Where what is written comes from.
+#[derive(Clone, Copy)]
+pub(super) enum NewContent<'a> {
+    /// A folder that holds it at the same paths.
+    Copy(&'a Folder),
+    /// Memory. It is as it was judged.
+    Memory(&'a TreeResult),
+}
 
 /// Why nothing was written.
 #[derive(Debug)]
@@ -51,8 +61,19 @@ pub(super) fn write(
     id: u128,
 ) -> Result<Vec<(PathBuf, Option<Thing>)>, NotWritten> {
     let (copy, original) = (Folder::open(copy)?, Folder::open_real(original)?);
-    let mut stage = Stage::create(&original, id)?;
-    let written = stage_all(&mut stage, &copy, changes)
+    write_in(&original, NewContent::Copy(&copy), changes, id)?;
+    Ok(changes.iter().map(|change| (change.path.clone(), change.after.clone())).collect())
+}
+
+/// The same in an open folder, from a copy or from memory.
+pub(super) fn write_in(
+    original: &Folder,
+    from: NewContent<'_>,
+    changes: &[&Change],
+    id: u128,
+) -> Result<(), NotWritten> {
+    let mut stage = Stage::create(original, id)?;
+    let written = stage_all(&mut stage, from, changes)
         .and_then(|()| make(&stage, changes))
         .and_then(|()| Ok(stage.settle()?));
     if let Err(why) = written {
@@ -76,7 +97,7 @@ pub(super) fn write(
         return Err(NotWritten::Failed(io::Error::other(message)));
     }
     clear(stage);
-    Ok(changes.iter().map(|change| (change.path.clone(), change.after.clone())).collect())
+    Ok(())
 }
 
 /// What stays of a stage is removed by the next apply.
@@ -88,7 +109,11 @@ fn clear(stage: Stage<'_>) {
 }
 
 /// Writes everything new beside the places it is for. Nothing is changed by that.
-pub(super) fn stage_all(stage: &mut Stage<'_>, copy: &Folder, changes: &[&Change]) -> Result<(), NotWritten> {
+pub(super) fn stage_all(
+    stage: &mut Stage<'_>,
+    from: NewContent<'_>,
+    changes: &[&Change],
+) -> Result<(), NotWritten> {
     let mut moves = Vec::new();
     for (number, change) in changes.iter().enumerate() {
         if base::is_gits(&change.path) || stage::is_stage(&change.path) {
@@ -96,7 +121,10 @@ pub(super) fn stage_all(stage: &mut Stage<'_>, copy: &Folder, changes: &[&Change
             return Err(NotWritten::Failed(io::Error::other(message)));
         }
         let name = stage::new(number);
-        let staged = stage_one(stage, &name, copy, change)?;
+        let staged = match from {
+            NewContent::Copy(copy) => stage_one(stage, &name, copy, change)?,
+            NewContent::Memory(made) => stage_made(stage, &name, made, change)?,
+        };
         if staged != change.after {
             return Err(NotWritten::Changed(change.path.clone()));
         }
@@ -143,6 +171,42 @@ fn stage_one(
     to.set_permissions(fs::Permissions::from_mode(mode))?;
     to.sync_all()?;
     Ok(Some(Thing::File { mode, length, digest }))
+}
+
+/// What was made in memory is staged. Answers what was judged, because nothing came between.
+fn stage_made(
+    stage: &Stage<'_>,
+    name: &OsStr,
+    made: &TreeResult,
+    change: &Change,
+) -> Result<Option<Thing>, NotWritten> {
+    let file = made.get(&change.path).and_then(Option::as_ref);
+    match (&change.after, file) {
+        (None, _) => return Ok(None),
+        (Some(Thing::Folder), _) => {
+            rustix::fs::mkdirat(stage.fd(), name, Mode::from_raw_mode(0o777))?;
+        }
+        (Some(Thing::Link { target }), _) => {
+            rustix::fs::symlinkat(OsStr::from_bytes(target), stage.fd(), name)?;
+        }
+        (Some(Thing::File { mode, .. }), Some(file)) => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let replaces = matches!(change.before, Some(Thing::File { .. }));
+            // A new file has the mode that the process gives to new files.
+            let first = if replaces { Mode::RUSR | Mode::WUSR } else { Mode::from_raw_mode(*mode) };
+            let to = File::from(rustix::fs::openat(stage.fd(), name, flags, first)?);
+            to.write_all_at(&file.bytes, 0)?;
+            own(stage, name, &change.path)?;
+            if replaces {
+                to.set_permissions(fs::Permissions::from_mode(*mode))?;
+            }
+            to.sync_all()?;
+            return Ok(change.after.clone());
+        }
+        (Some(Thing::File { .. }), None) => return Ok(None),
+    }
+    own(stage, name, &change.path)?;
+    Ok(change.after.clone())
 }
 
 /// Gives what is staged to whom the file belongs that it replaces, or the folder that it is new in. Only the superuser

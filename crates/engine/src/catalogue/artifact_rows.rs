@@ -41,6 +41,8 @@ pub struct ArtifactRow {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub original_size_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<ForeignId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -170,6 +172,7 @@ fn made(event: &Event) -> Option<ArtifactRow> {
         hash: created.hash.clone(),
         truncated: created.truncated,
         original_size_bytes: created.original_size_bytes,
+        masked: created.masked,
         tool_call_id: created.tool_call_id.clone(),
         path: created.path.clone(),
         base_revision: created.base_revision.clone(),

@@ -10,7 +10,9 @@ use futures_util::future::BoxFuture;
 use recount_event::Code;
 use recount_event::family::run::Queued;
 
-use crate::{ApplyTo, Desk, HeldFolders, NewRun, Unacceptable, Whose, WorkspaceChanges, WorkspaceOf};
+use crate::{
+    ApplyTo, Desk, HeldFolders, NewRun, PatchOrder, Unacceptable, Whose, WorkspaceChanges, WorkspaceOf,
+};
 
 /// See the file's head.
 pub trait Performer: Send + Sync + 'static {
@@ -58,6 +60,15 @@ pub trait Performer: Send + Sync + 'static {
         _held: HeldFolders,
     ) -> BoxFuture<'static, Result<WorkspaceChanges, Unacceptable>> {
         Box::pin(std::future::ready(Err(no_copies(&copy))))
+    }
+
+    /// Whether patches fit the files of a workspace as they are now. Writes nothing.
+    fn check_patches(
+        &self,
+        workspace: WorkspaceOf,
+        _order: PatchOrder,
+    ) -> BoxFuture<'static, Result<(), Unacceptable>> {
+        Box::pin(std::future::ready(Err(no_copies(&workspace))))
     }
 
     /// A task, or a session, was deleted with all its runs: what was kept outside of the log for it goes, too.

@@ -11,7 +11,7 @@ use crate::work::handle::WorkHandle;
 use crate::{ApplyTo, Error, Narrowing, NewRun, RunRow, WorkspaceChanges, WorkspaceOf};
 
 /// A run that has not ended and works in a folder.
-enum Active {
+pub(super) enum Active {
     /// Where it is, if that is another folder than the one that was asked about.
     Named(RunId, Option<String>),
     /// One that the caller may not know of.
@@ -26,7 +26,7 @@ impl Active {
         }
     }
 
-    fn refusal(&self) -> Error {
+    pub(super) fn refusal(&self) -> Error {
         let message = match self {
             Active::Named(run, None) => format!("{run} works in the copy; wait until it has ended, or cancel it"),
             Active::Named(run, Some(path)) => {
@@ -93,7 +93,7 @@ impl WorkHandle {
     }
 
     /// The run that works in the same copy, if there is one.
-    async fn works_in_copy_of(
+    pub(super) async fn works_in_copy_of(
         &self,
         run: RunId,
         row: &RunRow,
@@ -136,7 +136,7 @@ impl WorkHandle {
         Ok(hidden)
     }
 
-    async fn nobody_works_in(&self, folders: &[PathBuf], within: &Narrowing) -> Result<(), Error> {
+    pub(super) async fn nobody_works_in(&self, folders: &[PathBuf], within: &Narrowing) -> Result<(), Error> {
         match self.works_in(folders, within).await? {
             Some(active) => Err(active.refusal()),
             None => Ok(()),
@@ -154,7 +154,7 @@ fn lies(row: &RunRow, within: &Narrowing) -> bool {
     within.admits(row.task_id, row.session_id)
 }
 
-fn nobody() -> Error {
+pub(super) fn nobody() -> Error {
     Error::rejected(Code::KindUnavailable, "nobody at this server does runs, so there are no copies")
 }
 

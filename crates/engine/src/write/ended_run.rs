@@ -73,6 +73,10 @@ impl Past {
 
     /// The same run once more: same words, same order, its own beginning.
     pub fn again(&self) -> Result<NewRun, Error> {
+        if let Some(action) = &self.queued.action {
+            let message = format!("{} was to {action} a patch; ask for that again instead", self.run);
+            return Err(Error::rejected(Code::OrderRefused, message));
+        }
         let mut queued = self.successor();
         queued.request_text = self.queued.request_text.clone();
         queued.config = Some(self.order()?.written());

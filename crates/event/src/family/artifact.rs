@@ -23,6 +23,8 @@ payload! {
         truncated: bool,
         /// The size in bytes before it was truncated.
         original_size_bytes: u64,
+        /// Whether a secret in it was masked, so that it is not what was made.
+        masked: bool,
         /// For a patch: the file that it changes, relative to the workspace.
         path: String,
         /// For a patch: the digest of the file before the change, or `absent`.

@@ -191,7 +191,7 @@ fn cut_off(made: &Copy, at: Cut) {
     let original = folder::Folder::open_real(&made.source).unwrap();
     let copy = folder::Folder::open(&made.copy).unwrap();
     let mut stage = stage::Stage::create(&original, 5).unwrap();
-    apply::stage_all(&mut stage, &copy, &changes).unwrap();
+    apply::stage_all(&mut stage, apply::NewContent::Copy(&copy), &changes).unwrap();
     match at {
         Cut::Staged => {}
         Cut::Halfway => {
@@ -259,7 +259,7 @@ fn what_was_moved_away_is_kept_where_settling_failed_and_undoing_left_something(
     let original = folder::Folder::open_real(&made.source).unwrap();
     let copy = folder::Folder::open(&made.copy).unwrap();
     let mut stage = stage::Stage::create(&original, 5).unwrap();
-    apply::stage_all(&mut stage, &copy, &changes).unwrap();
+    apply::stage_all(&mut stage, apply::NewContent::Copy(&copy), &changes).unwrap();
     apply::make(&stage, &changes).unwrap();
     stage.settle().unwrap();
     std::fs::remove_file(made.source.join("a")).unwrap();

@@ -75,6 +75,7 @@ impl WriteHandle {
         created.hash = Some(format!("{HASH_PREFIX}{hash}"));
         created.tool_call_id = thing.call;
         created.name = thing.name;
+        created.masked = masked.then_some(true);
         if truncated {
             created.truncated = Some(true);
             created.original_size_bytes = Some(original);

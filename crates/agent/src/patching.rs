@@ -1,0 +1,327 @@
+//! Runs that apply, reject or revert patches of an ended run: one call each, which writes files together or not at all.
+//!
+//! Look at [`Worker::patch_call`]. The request of a client that may approve is the approval; what a policy blocks stays
+//! blocked. Whether a patch fits is in `workspace::patched`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use recount_engine::{Error, PatchAction, PatchOrder};
+use recount_event::family::approval::Reversibility;
+use recount_event::family::file;
+use recount_event::family::policy::ToolBlocked;
+use recount_event::family::tool::{Ended, Executor, Invoked, RiskLevel, Started};
+use recount_event::{Draft, ForeignId, Json, Payload, time};
+use recount_world::Kind;
+
+use crate::policy::Verdict;
+use crate::tool::{Assessment, Keep, Keeper as _, Outcome};
+use crate::tools::change::status_changed;
+use crate::tools::ending::{Stop, completed};
+use crate::tools::input;
+use crate::worker::{CallEnd, Done, Worker};
+use crate::workspace::IN_PLACE;
+use crate::workspace::claims::{Sort, StillHeld};
+use crate::workspace::patched::{self, NotPatched, PatchPlan, PatchStep};
+
+const KIND: &str = "file";
+
+/// What the call is named.
+fn tool_name(action: PatchAction) -> &'static str {
+    match action {
+        PatchAction::Apply => "apply_patch",
+        PatchAction::Reject => "reject_patch",
+        PatchAction::Revert => "revert_patch",
+    }
+}
+
+/// Something that came of a patch; the code is the call's.
+fn stop(why: NotPatched) -> Stop {
+    match why {
+        NotPatched::Drift(why) => Stop::failed("patch_drift", format!("nothing was written: {why}")),
+        NotPatched::Unusable(why) => Stop::failed("patch_unusable", why),
+        NotPatched::Failed(why) => Stop::failed("patch_failed", why),
+    }
+}
+
+impl Worker {
+    /// Whether the run is there for patches.
+    pub(crate) fn is_for_patches(&self) -> bool {
+        self.queued.action.is_some()
+    }
+
+    /// The one call of such a run.
+    pub(crate) async fn patch_call(&mut self) -> Done<()> {
+        let order = match self.patch_order().await? {
+            Ok(order) => order,
+            Err((code, message)) => return self.fail(&code, message, false).await,
+        };
+        let action = order.action;
+        let mut opening = Vec::new();
+        if action != PatchAction::Reject {
+            if let Some((blocked, reason)) = self.blocked(&order) {
+                let failed = self.failed("blocked", format!("a rule forbids it: {reason}"), false);
+                return self.report(vec![blocked, failed]).await;
+            }
+            if !self.provision(&mut opening).await? {
+                return Ok(());
+            }
+        }
+        let (id, name) = (self.desk.mint("call_"), tool_name(action).to_owned());
+        let mut invoked = Invoked::new(id.clone(), name.clone());
+        invoked.kind = Some(KIND.to_owned());
+        invoked.executor = Some(Executor::Server);
+        invoked.risk_level = Some(RiskLevel::Medium);
+        invoked.args_summary = Some(summary(&order));
+        let mut started = Started::new(id.clone(), name.clone());
+        started.kind = Some(KIND.to_owned());
+        opening.push(Payload::ToolInvoked(Box::new(invoked)).into());
+        opening.push(Payload::ToolStarted(Box::new(started)).into());
+        self.report(opening).await?;
+        let began = recount_world::moment();
+        let mut ended = Ended::new(id.clone(), name);
+        ended.kind = Some(KIND.to_owned());
+        let outcome = match action {
+            PatchAction::Reject => rejected(&order),
+            PatchAction::Apply | PatchAction::Revert => {
+                self.patch_files(&id, order).await?.unwrap_or_else(Outcome::from)
+            }
+        };
+        ended.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
+        self.settle(ended, outcome).await
+    }
+
+    /// The patches, as they stand now. `Err`: the code and the reason why the run fails.
+    async fn patch_order(&self) -> Done<Result<PatchOrder, (String, String)>> {
+        let no = |error: Error| match error {
+            Error::Rejected(no) => Ok(Err((no.code.as_str().to_owned(), no.to_string()))),
+            failed => Err(failed.into()),
+        };
+        let Some(action) = self.queued.action.as_deref().and_then(PatchAction::parse) else {
+            return Ok(Err((
+                "order_refused".to_owned(),
+                "the run does not say what to do with patches".to_owned(),
+            )));
+        };
+        let prior = self.queued.prior_run_id.as_deref().and_then(|run| run.parse().ok());
+        let mut patches = Vec::new();
+        for id in self.queued.patch_artifact_ids.iter().flatten() {
+            let found = async {
+                let row = self.desk.read().patch(id, prior).await?;
+                action.admits(&row)?;
+                match action {
+                    PatchAction::Reject => Ok(recount_engine::PatchBytes { row, diff: Bytes::new() }),
+                    _ => self.desk.read().patch_bytes(row).await,
+                }
+            };
+            match found.await {
+                Ok(patch) => patches.push(patch),
+                Err(error) => return no(error),
+            }
+        }
+        Ok(Ok(PatchOrder { action, patches }))
+    }
+
+    /// What a rule of the policy says against it.
+    fn blocked(&self, order: &PatchOrder) -> Option<(Draft, String)> {
+        let name = tool_name(order.action);
+        let paths: Vec<String> = order.patches.iter().filter_map(|patch| patch.row.path.clone()).collect();
+        let action = format!("{} {}", order.action.as_str(), paths.join(", "));
+        let assessment = Assessment {
+            risk: RiskLevel::Medium,
+            reversibility: Reversibility::Reversible,
+            writes: true,
+            ..input::harmless(&paths.join(", "), action, paths.clone())
+        };
+        let verdict = self.agent.policy().judge(name, &assessment, &self.setting(), None);
+        let Verdict::Block { policy_id, reason } = verdict else { return None };
+        let mut blocked = ToolBlocked::new(name.to_owned(), reason.clone());
+        blocked.policy_id = Some(policy_id);
+        blocked.kind = Some(KIND.to_owned());
+        Some((Payload::PolicyToolBlocked(Box::new(blocked)).into(), reason))
+    }
+
+    fn patched_root(&self) -> (PathBuf, bool) {
+        let root = self.terms.as_ref().map(|terms| terms.root.clone()).unwrap_or_default();
+        (root, self.queued.workspace_mode.as_deref() == Some(IN_PLACE))
+    }
+
+    /// Applies or reverts. No other run begins to work in the folder meanwhile.
+    async fn patch_files(&mut self, call: &ForeignId, order: PatchOrder) -> Done<Result<Outcome, Stop>> {
+        let (root, is_real) = self.patched_root();
+        let mut watch = self.desk.watch();
+        let claim = self.agent.claims.claim(vec![root.clone()], Sort::Sole);
+        let claim = tokio::select! {
+            biased;
+            () = watch.ended() => return Err(recount_engine::Left::Ended),
+            claim = claim => claim,
+        };
+        let Ok(claim) = claim.map(Arc::new).map_err(|StillHeld| ()) else {
+            let why =
+                format!("a tool of a run still works in {}; try again when it has ended", root.display());
+            return Ok(Err(Stop::failed("workspace_busy", why)));
+        };
+        let action = order.action;
+        let held = claim.clone();
+        let work = move || {
+            let _held = held;
+            patched::recover(&root, is_real)?;
+            patched::plan(&root, is_real, &order)
+        };
+        let plan = match self.beside(work).await {
+            Ok(plan) => plan,
+            Err(why) => return Ok(Err(stop(why))),
+        };
+        let inverses = match action {
+            PatchAction::Revert => match self.announce(call, &plan).await? {
+                Ok(inverses) => inverses,
+                Err(why) => return Ok(Err(why)),
+            },
+            PatchAction::Apply | PatchAction::Reject => Vec::new(),
+        };
+        if watch.has_ended() {
+            return Err(recount_engine::Left::Ended);
+        }
+        let events = self.patch_events(call, action, &plan.steps, &inverses);
+        let summary = plan.steps.iter().map(PatchStep::words).collect::<Vec<_>>().join(", ");
+        let id = self.desk.world().entropy.draw();
+        let write = move || {
+            let _held = claim;
+            plan.write(id)
+        };
+        Ok(match self.beside(write).await {
+            Ok(()) => Ok(completed("done", summary, events)),
+            Err(why) => {
+                let gone = inverses.iter().map(|id| status_changed(id, "rejected"));
+                Err(stop(why).with(gone.collect()))
+            }
+        })
+    }
+
+    async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, NotPatched> + Send + 'static,
+    ) -> Result<T, NotPatched> {
+        let done = self.desk.world().tasks.block(Kind::Effect, work).await;
+        done.unwrap_or_else(|_| Err(NotPatched::Failed("looking at the files broke off".to_owned())))
+    }
+
+    /// Keeps what takes the patches back and reports it, so that the log has it before a file is touched.
+    async fn announce(&mut self, call: &ForeignId, plan: &PatchPlan) -> Done<Result<Vec<ForeignId>, Stop>> {
+        let keeper = self.keeper();
+        let (mut ids, mut drafts) = (Vec::new(), Vec::new());
+        for step in &plan.steps {
+            let keep = Keep {
+                kind: "patch",
+                mime: "text/x-diff".to_owned(),
+                summary: Some(step.words()),
+                bytes: step.diff.clone().into(),
+                call: Some(call.clone()),
+                target: Some(step.target.clone()),
+            };
+            let kept = match keeper.keep(keep).await {
+                Ok(kept) => kept,
+                Err(error) => {
+                    let why = format!("the inverse patch could not be kept, so nothing was changed: {error}");
+                    return Ok(Err(Stop::failed("not_kept", why)));
+                }
+            };
+            let mut proposed = file::Proposed::new(call.clone(), step.target.path.clone(), kept.id.clone());
+            proposed.summary = Some(step.summary.clone());
+            proposed.auto_apply = Some(true);
+            drafts.extend([kept.created, Payload::ToolEditProposed(Box::new(proposed)).into()]);
+            ids.push(kept.id);
+        }
+        self.report(drafts).await?;
+        Ok(Ok(ids))
+    }
+
+    /// What is to be reported once the files are written.
+    fn patch_events(
+        &self,
+        call: &ForeignId,
+        action: PatchAction,
+        steps: &[PatchStep],
+        inverses: &[ForeignId],
+    ) -> Vec<Draft> {
+        let at = time::format_ms(self.desk.world().clock.now_ms());
+        let mut drafts: Vec<Draft> = Vec::new();
+        for step in steps {
+            if action == PatchAction::Apply {
+                let mut applied = file::Applied::new(step.patch.clone());
+                applied.tool_call_id = Some(call.clone());
+                applied.applied_at = Some(at.clone());
+                applied.path = step.path.clone();
+                let applied = Box::new(applied);
+                drafts.push(match step.adds {
+                    true => Payload::ToolFileWriteApplied(applied).into(),
+                    false => Payload::ToolEditApplied(applied).into(),
+                });
+                drafts.push(status_changed(&step.patch, "applied"));
+                continue;
+            }
+            let mut reverted = file::Reverted::new(step.patch.clone());
+            reverted.tool_call_id = Some(call.clone());
+            reverted.reverted_by = self.queued.requested_by.clone();
+            reverted.reason = self.queued.request_text.clone();
+            reverted.path = step.path.clone();
+            let reverted = Box::new(reverted);
+            drafts.push(match step.adds {
+                true => Payload::ToolFileWriteReverted(reverted).into(),
+                false => Payload::ToolEditReverted(reverted).into(),
+            });
+            drafts.push(reverted_at(&step.patch, &at));
+        }
+        drafts.extend(inverses.iter().map(|id| status_changed(id, "applied")));
+        drafts
+    }
+
+    /// Puts back what a worker that was lost had half written, before the run fails for it. The next apply would do the
+    /// same; runs that work in the folder before that would find it half changed.
+    pub(crate) async fn settle_files(&mut self, ended: &CallEnd) -> Done<()> {
+        let is_lost = matches!(ended, CallEnd::Badly { code, .. } if code == "interrupted");
+        let Some(path) = self.queued.workspace_path.clone().filter(|_| is_lost && self.is_for_patches())
+        else {
+            return Ok(());
+        };
+        let root = PathBuf::from(path);
+        let is_real = self.queued.workspace_mode.as_deref() == Some(IN_PLACE);
+        let Ok(claim) = self.agent.claims.claim(vec![root.clone()], Sort::Sole).await else { return Ok(()) };
+        let work = move || {
+            let _held = claim;
+            if patched::is_unsettled(&root) { patched::recover(&root, is_real) } else { Ok(0) }
+        };
+        if let Err(why) = self.beside(work).await {
+            tracing::warn!(run = %self.desk.run(), ?why, "an apply that was cut off could not be undone");
+        }
+        Ok(())
+    }
+}
+
+impl PatchStep {
+    /// The file and the figures.
+    fn words(&self) -> String {
+        format!("{}: {}", self.target.path, self.summary)
+    }
+}
+
+fn summary(order: &PatchOrder) -> String {
+    let named = |patch: &recount_engine::PatchBytes| {
+        patch.row.path.clone().unwrap_or_else(|| patch.row.id.to_string())
+    };
+    order.patches.iter().map(named).collect::<Vec<_>>().join(", ")
+}
+
+fn rejected(order: &PatchOrder) -> Outcome {
+    let events = order.patches.iter().map(|patch| status_changed(&patch.row.id, "rejected")).collect();
+    completed("done", format!("rejected: {}", summary(order)), events)
+}
+
+fn reverted_at(id: &ForeignId, at: &str) -> Draft {
+    let json = |text: &str| Json::parse(text).expect("it is JSON");
+    let quoted = Json::of(&at).expect("a text can be said in JSON");
+    let updated =
+        recount_event::family::artifact::Updated::new(id.clone(), "reverted_at".into(), json("null"), quoted);
+    Payload::ArtifactUpdated(Box::new(updated)).into()
+}
