@@ -240,6 +240,9 @@ pub const SCRIPT_PENDING: usize = 256;
 pub const SCRIPT_SMALL_BYTES: usize = 32 * 1024;
 /// Events a second beyond which one of its faults drops them.
 pub const SCRIPT_RATE: u32 = 200;
+/// How long the scripted subscriber with this fault takes nothing after more than [`SCRIPT_RATE`] events in a second, in
+/// milliseconds between the times that events carry. The prompt after a burst is made when the burst has been sent.
+pub const SCRIPT_DEAF_MS: i64 = 5_000;
 /// Characters of a token that one of its faults keeps.
 pub const SCRIPT_TOKEN_CHARS: usize = 40;
 /// How often one of its faults asks for its terms; then it makes do, so that other things can be tried.

@@ -28,7 +28,7 @@ faults! {
     OnePromptOnly = "one-prompt-only" "R-092" 2: "A second prompt makes it forget the first.";
     OpensUnasked = "opens-unasked" "R-110" 3: "It reads without a handshake.";
     AsksWithoutCapabilities = "asks-without-capabilities" "R-110" 3: "Its request lacks the capabilities.";
-    DropsInBursts = "drops-in-bursts" "R-119" 3: "Above 200 events a second it drops them all, prompts too.";
+    DropsInBursts = "drops-in-bursts" "R-119" 3: "After 200 events of one second it drops all for five seconds, prompts too.";
     EndsAtCut = "ends-at-cut" "R-121" 3: "It ends when its connection is cut.";
     StormsWhenDown = "storms-when-down" "R-121" 3: "While a producer refuses it tries again without pause.";
     DeniesReplies = "denies-replies" "R-127" 2: "Its request does not say that it can reply.";

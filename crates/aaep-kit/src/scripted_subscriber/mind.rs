@@ -44,8 +44,8 @@ pub(super) struct Mind {
     used: VecDeque<String>,
     /// For a fault: whether a session has begun since the connection did.
     in_session: bool,
-    /// For a fault: events of the second in hand.
-    second: Option<(Instant, u32)>,
+    /// For a fault: when the second in hand began, in milliseconds since 1970, and the events of it.
+    second: Option<(i64, u32)>,
     drawn: u64,
 }
 
@@ -85,7 +85,7 @@ impl Mind {
     }
 
     pub(super) fn hear(&mut self, text: &str, now: Instant, now_ms: u64) -> Heard {
-        let text = match self.fault_of_text(text, now) {
+        let text = match self.fault_of_text(text) {
             Ok(Some(text)) => text,
             Ok(None) => return Heard::Nothing,
             Err(why) => return Heard::Ends(why),
@@ -142,7 +142,7 @@ impl Mind {
     }
 
     /// Faults in reading texts; the text as it is taken, or nothing.
-    fn fault_of_text(&mut self, text: &str, now: Instant) -> Result<Option<String>, String> {
+    fn fault_of_text(&mut self, text: &str) -> Result<Option<String>, String> {
         let Some(fault) = self.behaviour.fault else { return Ok(Some(text.to_owned())) };
         let held = match fault {
             Fault::ReadsHalfEvents if serde_json::from_str::<Value>(text).is_err() => {
@@ -159,13 +159,19 @@ impl Mind {
                 return Err(format!("an event of {} bytes", text.len()));
             }
             Fault::DropsInBursts => {
-                let (began, count) = match self.second {
-                    Some((began, count)) if now.duration_since(began) < limits::TRIAL_SECOND => {
-                        (began, count + 1)
+                // By the times that the events carry: on a busy machine a burst takes longer to read than to make.
+                let event: Value = serde_json::from_str(text).unwrap_or_default();
+                let made = event.get("timestamp").and_then(Value::as_str).and_then(Moment::parse);
+                let made_ms = made.map_or(0, |made| made.millis());
+                let (began_ms, count) = match self.second {
+                    Some((began_ms, count)) => {
+                        let is_deaf = count > limits::SCRIPT_RATE;
+                        let lasts = if is_deaf { limits::SCRIPT_DEAF_MS } else { 1_000 };
+                        if made_ms - began_ms < lasts { (began_ms, count + 1) } else { (made_ms, 1) }
                     }
-                    _ => (now, 1),
+                    None => (made_ms, 1),
                 };
-                self.second = Some((began, count));
+                self.second = Some((began_ms, count));
                 (count <= limits::SCRIPT_RATE).then(|| text.to_owned())
             }
             _ => Some(text.to_owned()),

@@ -95,9 +95,11 @@ const WORDS: &str = "All is well. ";
 
 async fn burst(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
-    for step in 1..=limits::TRIAL_BURST {
-        let event = trial.voice.progress(step, limits::TRIAL_BURST);
-        if trial.say(&event).await == 0 {
+    // Made before the first is sent, so that their times are those of one instant.
+    let events: Vec<_> =
+        (1..=limits::TRIAL_BURST).map(|step| trial.voice.progress(step, limits::TRIAL_BURST)).collect();
+    for event in &events {
+        if trial.say(event).await == 0 {
             break;
         }
     }
