@@ -119,7 +119,7 @@ pub async fn run(
     let stage = Stage::new(world, subject, level, target.clone())
         .map_err(|why| RunError::Unusable(why.to_string()))?;
     let hello = hello(&stage).await?;
-    let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| is_run(*part, subject, level)).collect();
+    let parts: Vec<Part> = Part::ALL.iter().copied().filter(|part| is_run(*part, subject, level)).collect();
     let mut troubles: BTreeMap<Part, String> = BTreeMap::new();
     for part in &parts {
         sink(part.says());

@@ -111,6 +111,10 @@ impl Subject {
     }
 }
 
+/// The requirement that a check is for, and a sentence that holds where it passes.
+#[derive(Debug, Clone, Copy)]
+struct Expectation(&'static str, &'static str);
+
 /// What is told while the trial runs.
 #[derive(Debug)]
 pub enum Told<'a> {

@@ -1,102 +1,6 @@
 //! What is tried of a producer beyond the rules that every conversation is held against: [`CHECKS`], each with the
-//! requirement it is for and the part of the run in which it comes up; and [`REASONS`], why a requirement cannot be
+//! requirement it is for and the [`Part`] of the run in which it comes up; and [`REASONS`], why a requirement cannot be
 //! tried from outside. Words only.
-
-/// A part of the run: what is done together, in the order it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// What cannot be undone: bad replies, an acceptance, more replies.
-    Grave,
-    /// A confirmation that is rejected, with several listening.
-    Rejected,
-    /// A hundred replies at once.
-    Race,
-    /// A confirmation that nobody answers.
-    TimedOut,
-    /// An acceptance with changes.
-    Modified,
-    /// The same action asked for twice.
-    Twice,
-    /// Questions.
-    Question,
-    Handoff,
-    /// Prompts with nobody who can answer, or of somebody who leaves.
-    Leaving,
-    /// Sessions without prompts.
-    Plain,
-    /// One story, heard by several readers.
-    Delivery,
-    /// Who may listen and reply.
-    Access,
-    /// Terms.
-    Handshake,
-    /// One story told to many subscriptions with different terms.
-    Terms,
-    /// Terms that change, and the end of a subscription.
-    Renegotiate,
-    /// Readers that are slow, break off, come back or come late.
-    Readers,
-    /// What the producer says of itself.
-    Manifest,
-    /// A stream on which nothing happens.
-    Quiet,
-}
-
-impl Part {
-    pub const ALL: [Part; 18] = [
-        Part::Grave,
-        Part::Rejected,
-        Part::Race,
-        Part::TimedOut,
-        Part::Modified,
-        Part::Twice,
-        Part::Question,
-        Part::Handoff,
-        Part::Leaving,
-        Part::Plain,
-        Part::Delivery,
-        Part::Access,
-        Part::Handshake,
-        Part::Terms,
-        Part::Renegotiate,
-        Part::Readers,
-        Part::Manifest,
-        Part::Quiet,
-    ];
-
-    /// The lowest level at which it is run.
-    pub fn level(self) -> u8 {
-        match self {
-            Part::Plain | Part::Delivery | Part::Access | Part::Manifest | Part::Quiet => 1,
-            Part::Handshake | Part::Terms | Part::Renegotiate | Part::Readers => 3,
-            _ => 2,
-        }
-    }
-
-    /// What is being done, for who waits.
-    pub fn says(self) -> &'static str {
-        match self {
-            Part::Grave => "an action that cannot be undone: bad replies, an acceptance, replies behind it",
-            Part::Rejected => "a confirmation that is rejected while others listen",
-            Part::Race => "a hundred replies to one confirmation",
-            Part::TimedOut => "a confirmation that nobody answers",
-            Part::Modified => "an acceptance with changes",
-            Part::Twice => "the same action asked for twice",
-            Part::Question => "questions and their answers",
-            Part::Handoff => "a handoff",
-            Part::Leaving => "prompts without anybody who can answer",
-            Part::Plain => "sessions without prompts",
-            Part::Delivery => "one story, heard by several readers",
-            Part::Access => "who may listen and reply",
-            Part::Handshake => "requests for a subscription",
-            Part::Terms => "one story for subscriptions with different terms",
-            Part::Renegotiate => "terms that change, and the end of a subscription",
-            Part::Readers => "readers that are slow, break off, come back or come late",
-            Part::Manifest => "the manifest",
-            Part::Quiet => "a stream on which nothing happens",
-        }
-    }
-}
 
 /// One check beyond the rules.
 #[derive(Debug)]
@@ -123,24 +27,46 @@ impl Spec {
     }
 }
 
+/// Parts of the run in their order, each with its lowest level and what is told while it runs; in each, its checks.
 macro_rules! checks {
-    ($( $part:ident { $( $name:ident $requirement:literal $( at $level:literal )? $says:literal; )* } )*) => {
+    ($( $part:ident at $lowest:literal, $does:literal {
+        $( $name:ident $requirement:literal $( at $level:literal )? $says:literal; )*
+    } )*) => {
+        /// A part of the run: what is done together, in the order it is done.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Part { $( #[doc = $does] $part, )* }
+
+        impl Part {
+            pub const ALL: &[Part] = &[$( Part::$part, )*];
+
+            /// The lowest level at which it is run.
+            pub fn level(self) -> u8 {
+                match self { $( Part::$part => $lowest, )* }
+            }
+
+            /// What is being done, for who waits.
+            pub fn says(self) -> &'static str {
+                match self { $( Part::$part => $does, )* }
+            }
+        }
+
         $( $(
             #[doc = $says]
             pub(super) static $name: Spec = Spec {
                 requirement: $requirement,
                 name: $says,
                 part: Part::$part,
-                level: { #[allow(unused_mut, unused_assignments, reason = "most have none")] { let mut level = None; $( level = Some($level); )? level } },
+                level: [$( Some($level), )? None][0],
             };
         )* )*
+
         /// All of them, in the order of the run.
         pub static CHECKS: &[&Spec] = &[$( $( &$name, )* )*];
     };
 }
 
 checks! {
-    Grave {
+    Grave at 2, "an action that cannot be undone: bad replies, an acceptance, replies behind it" {
         ASKED "R-051" "an action that cannot be undone brings a confirmation when it is asked for";
         BLOCKED "R-070" "nothing is done while the confirmation waits";
         SILENT "R-072" "nothing sounds done while the confirmation waits";
@@ -154,43 +80,43 @@ checks! {
         LATE_REPLY "R-089" "a reply behind the end of its session has no effect";
         ALIKE "R-079" "all bad replies are answered alike, byte for byte";
     }
-    Rejected {
+    Rejected at 2, "a confirmation that is rejected while others listen" {
         OTHER_TOKEN "R-162" "the token of an earlier session has no effect on a new prompt";
         REJECTED "R-071" "a rejection is followed by an event, and the action is not done";
         ALL_HEAR "R-088" "everybody who heard the prompt hears what became of it";
     }
-    Race {
+    Race at 2, "a hundred replies to one confirmation" {
         RACE "R-080" "of a hundred replies over two subscriptions one takes effect";
     }
-    TimedOut {
+    TimedOut at 2, "a confirmation that nobody answers" {
         DEFAULT_ON_TIME "R-081" "the default is applied when the time is up, not sooner and not much later";
         DEFAULT_APPLIED "R-081" "what nobody answered is done exactly when the default is `accept`";
         EXPIRED "R-081" "a reply behind the timeout has no effect";
         COUNTDOWN "R-084" "a long prompt counts down";
     }
-    Modified {
+    Modified at 2, "an acceptance with changes" {
         MODIFIED "R-087" "an acceptance with changes that nobody supports counts as a rejection";
     }
-    Twice {
+    Twice at 2, "the same action asked for twice" {
         ONE_PROMPT "R-073" "an action has one open prompt at a time";
     }
-    Question {
+    Question at 2, "questions and their answers" {
         WRONG_KIND "R-086" "an answer of the wrong kind leaves the question open, and a right one is taken";
         KINDS "R-094" "every kind of answer that is listed is taken";
         UNANSWERED "R-088" "a question that nobody answered is followed by an event that tells of it";
     }
-    Handoff {
+    Handoff at 2, "a handoff" {
         HANDED_OVER "R-095" "handing over is announced before the session ends";
         LARGE_EVENT "R-148" "an event of nearly 64 KiB comes whole";
     }
-    Leaving {
+    Leaving at 2, "prompts without anybody who can answer" {
         CANNOT_REPLY "R-093" "who cannot reply is not asked, and the default is applied";
         ONE_CANNOT "R-093" "with one who can reply and one who cannot, the prompt waits or takes its default";
         LAST_LEAVES "R-097" "when everybody who could reply has closed, the default is applied";
         ONE_LEAVES "R-097" "when one of two has closed, the default is applied or the other's reply counts";
         BROKEN_OFF "R-144" "a broken connection counts as leaving";
     }
-    Plain {
+    Plain at 1, "sessions without prompts" {
         SHOWN "R-030" "a session comes when it is asked for";
         NEW_SESSION "R-032" "every request has a session of its own";
         SAME_AGENT "R-012" "`agent_id` is the same in all sessions";
@@ -204,18 +130,18 @@ checks! {
         RELEASED "R-206" "the build is a release";
         ONE_EACH "R-141" "every frame is one whole message";
     }
-    Delivery {
+    Delivery at 1, "one story, heard by several readers" {
         SAME_BYTES "R-140" "two subscriptions with the same terms hear the same bytes";
         IN_ORDER "R-142" "events come in the order of their session";
         AT_LEAST_ONCE "R-143" "a connection that broke off and came back has had every event";
         RESUMED "R-149" "who comes back with `Last-Event-ID` misses nothing";
     }
-    Access {
+    Access at 1, "who may listen and reply" {
         REFUSED "R-163" "every route refuses who has no credentials";
         CREDENTIALS "R-160" "subscribers of other hosts need credentials";
         PLAIN_HTTP "R-146" "plain HTTP is for one machine";
     }
-    Handshake {
+    Handshake at 3, "requests for a subscription" {
         ANSWERED "R-111" "every request is answered, malformed ones too";
         SIGNED_ONLY "R-113" "who wants signed manifests only gets one, or is refused with the code for it";
         UNKNOWN_EXTENSION "R-114" "a request with capabilities of an unknown extension is accepted";
@@ -223,7 +149,7 @@ checks! {
         FULL "R-131" "one subscription too many is refused with a time to come again";
         LARGE "R-148" "a request of 64 KiB is taken";
     }
-    Terms {
+    Terms at 3, "one story for subscriptions with different terms" {
         RATE "R-115" "no second has more events than were agreed";
         PROGRESS_RATE "R-039" "progress keeps to the rate that was agreed";
         CRITICAL "R-116" "a prompt comes at once through a full bucket and past filters";
@@ -237,23 +163,23 @@ checks! {
         HIGHEST_LEVEL "R-125" "a subscription of level 1 gets no prompts";
         OLDEST "R-205" "events are of no later version than was agreed";
     }
-    Renegotiate {
+    Renegotiate at 3, "terms that change, and the end of a subscription" {
         RENEGOTIATED "R-120" "new terms are answered, and later events keep to them";
         NEW_LANGUAGE "R-188" "a language that is negotiated anew holds for later events";
         CLOSED "R-122" "nothing comes after a close";
     }
-    Readers {
+    Readers at 3, "readers that are slow, break off, come back or come late" {
         NOT_HELD_UP "R-123" "a subscription that does not read holds up no other";
         STALLED "R-151" "who did not read for a while loses nothing critical and no text";
         SURVIVES "R-121" "the producer goes on after connections that broke off";
         AGED "R-149" "who comes back with an id that is not known is told how it stands";
         MIDWAY "R-150" "who comes amid a session is told how it stands";
     }
-    Manifest {
+    Manifest at 1, "the manifest" {
         MANIFEST "R-124" "there is a manifest, and it agrees with what was seen";
         SEVERAL_AGENTS "R-209" "a session with several agents is declared";
     }
-    Quiet {
+    Quiet at 1, "a stream on which nothing happens" {
         HEARTBEAT "R-152" "a quiet stream shows within 35 seconds that it is alive";
     }
 }

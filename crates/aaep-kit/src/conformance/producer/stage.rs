@@ -396,6 +396,20 @@ impl<'r> Stage<'r> {
         self.note(spec, Outcome::Failed, said, evidence);
     }
 
+    /// Fails with what is amiss and its evidence, where there is any, and passes otherwise.
+    pub(super) fn hold(
+        &self,
+        spec: &'static Spec,
+        evidence: Option<impl IntoIterator<Item = String>>,
+        amiss: impl Into<String>,
+        right: impl Into<String>,
+    ) {
+        match evidence {
+            Some(evidence) => self.failed(spec, amiss, evidence),
+            None => self.passed(spec, right),
+        }
+    }
+
     pub(super) fn not_shown(&self, spec: &'static Spec, why: impl Into<String>) {
         self.note(spec, Outcome::NotShown(why.into()), "", []);
     }

@@ -9,15 +9,14 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::voice::Voice;
-use super::{Told, TrialError};
+use super::{Expectation, Told, TrialError};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
 use crate::limits;
 
 /// Something to bring, and whether it may be refused.
 struct Load {
-    requirement: &'static str,
-    name: &'static str,
+    expects: Expectation,
     body: Vec<u8>,
     /// What is no event may be refused with 400; what is one may not.
     may_refuse: bool,
@@ -25,7 +24,11 @@ struct Load {
 
 fn loads(world: &World) -> Vec<Load> {
     let mut voice = Voice::new(world);
-    let load = |requirement, name, body: Vec<u8>, may_refuse| Load { requirement, name, body, may_refuse };
+    let load = |requirement, name, body: Vec<u8>, may_refuse| Load {
+        expects: Expectation(requirement, name),
+        body,
+        may_refuse,
+    };
     let text = |event: super::voice::Event| event.value.to_string().into_bytes();
     let core = recount_aaep::kind::CONTEXT;
     let both = json!([core, "https://example.org/extension/v1"]);
@@ -120,9 +123,10 @@ pub async fn run(
             (Took::Refused(what), _) if load.may_refuse => (Outcome::Passed, what),
             (Took::Refused(what), _) => (Outcome::Failed, what),
         };
-        let level = Requirement::named(load.requirement).map_or(1, |row| row.level);
+        let Expectation(requirement, name) = load.expects;
+        let level = Requirement::named(requirement).map_or(1, |row| row.level);
         if level <= report.level {
-            let check = Check::new(load.requirement, load.name, level, outcome, said);
+            let check = Check::new(requirement, name, level, outcome, said);
             sink(Told::Check(&check));
             report.checks.push(check);
         }
