@@ -33,7 +33,7 @@ pub enum Direction {
 
 /// One message of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct RecordedLine {
     /// Where it begins in its file, from 1.
     pub number: usize,
     /// As it came, on one line.

@@ -27,8 +27,8 @@ use recount_world::{Kind, Shutdown, World};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-pub use prompts::Outcome;
-pub use script::{Script, ScriptError};
+pub use prompts::ReplyOutcome;
+pub use script::{ReplayScript, ScriptError};
 
 use self::listen::Bounded;
 use self::player::Player;
@@ -48,7 +48,7 @@ pub enum Pace {
 /// How a recording is said.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own, and all go together")]
-pub struct Options {
+pub struct ReplayOptions {
     pub bind: IpAddr,
     /// 0 takes a free one.
     pub port: u16,
@@ -65,9 +65,9 @@ pub struct Options {
     pub hold: bool,
 }
 
-impl Default for Options {
+impl Default for ReplayOptions {
     fn default() -> Self {
-        Options {
+        ReplayOptions {
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             pace: Pace::Recorded { speed: 1.0 },
@@ -83,7 +83,7 @@ impl Default for Options {
 /// What happens, as it happens.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Told<'t> {
+pub enum ReplayNotice<'t> {
     /// The recording begins; rounds count from 0.
     Begins { round: u32 },
     /// A line is said, to all who listen: which of the file, and as it goes out.
@@ -99,13 +99,13 @@ pub enum Told<'t> {
     /// All was said, but somebody left before and may come back.
     Lingers,
     /// A subscriber answered something.
-    Reply { text: &'t str, outcome: &'t Outcome },
+    Reply { text: &'t str, outcome: &'t ReplyOutcome },
     /// A driver of tests asked for something.
     Input { text: &'t str },
 }
 
 /// Who is told. It is called from the replay's own tasks and must not wait.
-pub type Tell = Arc<dyn Fn(Told<'_>) + Send + Sync>;
+pub type Tell = Arc<dyn Fn(ReplayNotice<'_>) + Send + Sync>;
 
 /// A recording that is being said.
 pub struct Replay {
@@ -121,8 +121,8 @@ impl Replay {
     /// they want it to stay; dropping it ends it, too.
     pub async fn start(
         world: &World,
-        script: Script,
-        mut options: Options,
+        script: ReplayScript,
+        mut options: ReplayOptions,
         tell: Tell,
     ) -> std::io::Result<Replay> {
         options.fresh |= options.repeat;

@@ -117,7 +117,7 @@ struct Expectation(&'static str, &'static str);
 
 /// What is told while the trial runs.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum TrialNotice<'a> {
     /// A word to whoever waits, or has something to do.
     Note(&'a str),
     Check(&'a Check),
@@ -141,7 +141,7 @@ pub async fn run(
     world: &World,
     subject: &Subject,
     level: u8,
-    sink: &mut (dyn FnMut(Told<'_>) + Send),
+    sink: &mut (dyn FnMut(TrialNotice<'_>) + Send),
 ) -> Result<Report, TrialError> {
     let mut trial = trial::Trial::begin(world, subject, level, sink).await?;
     parts::hello::run(&mut trial).await?;

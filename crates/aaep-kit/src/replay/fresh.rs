@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
 use super::lock::lock;
-use super::script::{ID_FIELDS, Script, sum};
+use super::script::{ID_FIELDS, ReplayScript, sum};
 use crate::aaep::Reading;
 use crate::aaep::field::Field;
 use crate::aaep::json::{Node, Reader, Sort};
@@ -68,7 +68,7 @@ impl Round {
     }
 
     /// A line of the recording with ids and times of this round. What is no JSON object stays as it is.
-    pub(super) fn renew(&self, script: &Script, line: usize, text: &str) -> Option<String> {
+    pub(super) fn renew(&self, script: &ReplayScript, line: usize, text: &str) -> Option<String> {
         let mut reader = Reader::new();
         let doc = reader.read(text).ok()?;
         let reading = Reading::of(doc)?;
@@ -101,7 +101,7 @@ impl Round {
     }
 
     /// When it was said first. A time that stepped back in the recording steps back.
-    fn at_ms(&self, script: &Script, line: usize) -> i64 {
+    fn at_ms(&self, script: &ReplayScript, line: usize) -> i64 {
         let line = script.lines[line].first;
         let said = lock(&self.said_ms).get(line).copied().unwrap_or_default();
         i64::try_from(said).unwrap_or(i64::MAX) - i64::from(script.lines[line].back_ms)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use recount_world::moment;
 use tokio::time::Instant;
 
-use super::stage::Saying;
+use super::stage::OutgoingLine;
 use crate::aaep::Event;
 use crate::aaep::negotiate::Terms;
 use crate::aaep::shaping::Shaper;
@@ -21,7 +21,7 @@ pub(super) struct Pacing {
     terms: Arc<Terms>,
     begun: Instant,
     /// May go out.
-    out: VecDeque<Saying>,
+    out: VecDeque<OutgoingLine>,
 }
 
 impl Pacing {
@@ -47,7 +47,7 @@ impl Pacing {
             && self.shaper.held_bytes() < limits::REPLAY_HELD_BYTES_MAX
     }
 
-    pub(super) fn push(&mut self, saying: Saying) {
+    pub(super) fn push(&mut self, saying: OutgoingLine) {
         let event = std::str::from_utf8(&saying.text).ok().and_then(|text| Event::parse(text).ok());
         match event {
             Some(event) => self.shaper.push(event, self.now_ms()),
@@ -57,11 +57,11 @@ impl Pacing {
     }
 
     /// What may go out now.
-    pub(super) fn next(&mut self) -> Option<Saying> {
+    pub(super) fn next(&mut self) -> Option<OutgoingLine> {
         let due = self.shaper.due(self.now_ms());
         self.out.extend(due.into_iter().map(|event| {
             let id = event.envelope.event_id.as_str().to_owned();
-            Saying { text: event.to_json().into(), id: Some(id.into()) }
+            OutgoingLine { text: event.to_json().into(), id: Some(id.into()) }
         }));
         self.out.pop_front()
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::fresh::Round;
 use super::stage::Stage;
-use super::{Pace, Told};
+use super::{Pace, ReplayNotice};
 use crate::limits;
 
 /// One who says.
@@ -38,7 +38,7 @@ impl Player {
             }
             let begun = moment();
             let round = self.stage.open_round();
-            self.stage.tell(Told::Begins { round: round.number });
+            self.stage.tell(ReplayNotice::Begins { round: round.number });
             self.round(&round).await;
             if !repeats {
                 break;
@@ -79,7 +79,7 @@ impl Player {
             stage.progress.send_modify(|progress| progress.place += 1);
             let number = stage.script.lines[line].number;
             let text = stage.saying(place).text;
-            stage.tell(Told::Line { line: number, text: &text, at_ms: now_ms });
+            stage.tell(ReplayNotice::Line { line: number, text: &text, at_ms: now_ms });
         }
         self.answers(stage.script.len()).await;
     }
@@ -132,12 +132,12 @@ impl Player {
                 answered.borrow_and_update();
                 let Some(until) = stage.prompts.waits_until(&token) else { break };
                 if !told && moment() < until {
-                    stage.tell(Told::Waits { line: number, until: until - moment() });
+                    stage.tell(ReplayNotice::Waits { line: number, until: until - moment() });
                     told = true;
                 }
                 tokio::select! {
                     () = tokio::time::sleep_until(until) => {
-                        stage.tell(Told::TimedOut { line: number });
+                        stage.tell(ReplayNotice::TimedOut { line: number });
                         break;
                     }
                     changed = answered.changed() => if changed.is_err() { return },
@@ -169,7 +169,7 @@ impl Player {
                 () = async {
                     match until {
                         Some(until) => {
-                            self.stage.tell(Told::Lingers);
+                            self.stage.tell(ReplayNotice::Lingers);
                             tokio::time::sleep_until(until).await;
                         }
                         None => std::future::pending().await,

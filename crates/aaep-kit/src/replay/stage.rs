@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::fresh::Round;
 use super::lock::lock;
 use super::prompts::Prompts;
-use super::room::Room;
-use super::script::Script;
-use super::{Options, Tell, Told};
+use super::room::ReplayRoom;
+use super::script::ReplayScript;
+use super::{ReplayNotice, ReplayOptions, Tell};
 use crate::limits;
 
 /// How far it is.
@@ -40,8 +40,8 @@ pub(super) struct Audience {
 /// Everything that is shared.
 pub(super) struct Stage {
     pub(super) world: World,
-    pub(super) script: Script,
-    pub(super) options: Options,
+    pub(super) script: ReplayScript,
+    pub(super) options: ReplayOptions,
     tell: Tell,
     pub(super) progress: watch::Sender<Progress>,
     /// Changes whenever somebody comes, goes or has taken all.
@@ -49,17 +49,17 @@ pub(super) struct Stage {
     audience: Mutex<Audience>,
     rounds: Mutex<VecDeque<Arc<Round>>>,
     pub(super) prompts: Prompts,
-    pub(super) room: Room,
+    pub(super) room: ReplayRoom,
 }
 
 /// A line as it goes out.
-pub(super) struct Saying {
+pub(super) struct OutgoingLine {
     pub(super) text: Bytes,
     pub(super) id: Option<Arc<str>>,
 }
 
 impl Stage {
-    pub(super) fn new(world: &World, script: Script, options: Options, tell: Tell) -> Arc<Stage> {
+    pub(super) fn new(world: &World, script: ReplayScript, options: ReplayOptions, tell: Tell) -> Arc<Stage> {
         Arc::new(Stage {
             world: world.clone(),
             script,
@@ -70,11 +70,11 @@ impl Stage {
             audience: Mutex::default(),
             rounds: Mutex::default(),
             prompts: Prompts::default(),
-            room: Room::default(),
+            room: ReplayRoom::default(),
         })
     }
 
-    pub(super) fn tell(&self, told: Told<'_>) {
+    pub(super) fn tell(&self, told: ReplayNotice<'_>) {
         (self.tell)(told);
     }
 
@@ -134,18 +134,18 @@ impl Stage {
     }
 
     /// The line at a place, as it goes out.
-    pub(super) fn saying(&self, place: u64) -> Saying {
+    pub(super) fn saying(&self, place: u64) -> OutgoingLine {
         let (number, line) =
             (place / self.lines(), usize::try_from(place % self.lines()).unwrap_or_default());
         let text = self.script.text(line);
         let old = self.script.id(line);
         let round = if self.options.fresh { self.round(number) } else { None };
-        let Some(round) = round else { return Saying { text, id: old.map(Arc::from) } };
+        let Some(round) = round else { return OutgoingLine { text, id: old.map(Arc::from) } };
         let renewed = std::str::from_utf8(&text)
             .ok()
             .and_then(|text| round.renew(&self.script, line, text))
             .map(Bytes::from);
-        Saying { text: renewed.unwrap_or(text), id: old.map(|old| round.id(old).into()) }
+        OutgoingLine { text: renewed.unwrap_or(text), id: old.map(|old| round.id(old).into()) }
     }
 
     /// A token as it is said in a round.
@@ -186,7 +186,7 @@ impl Stage {
         audience.left_early = (!whole).then(moment);
         let listeners = audience.listening.len();
         drop(audience);
-        self.tell(Told::Left { lines: place, of: self.now().place, listeners });
+        self.tell(ReplayNotice::Left { lines: place, of: self.now().place, listeners });
         self.stir();
     }
 

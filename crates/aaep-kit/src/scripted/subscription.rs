@@ -17,7 +17,7 @@ use crate::limits;
 
 /// Where a subscription came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Surface {
+pub(super) enum ProducerSurface {
     /// `/events` and `/messages`.
     Legacy,
     /// `/aaep/v1`.
@@ -30,7 +30,7 @@ pub(super) enum Surface {
 
 /// One message as it goes out.
 #[derive(Clone)]
-pub(super) struct Sent {
+pub(super) struct OutgoingMessage {
     /// The id of the event; answers have none.
     pub(super) id: Option<Arc<str>>,
     pub(super) text: Arc<str>,
@@ -50,7 +50,7 @@ struct View {
 /// One subscription.
 pub(super) struct Subscription {
     pub(super) id: String,
-    pub(super) surface: Surface,
+    pub(super) surface: ProducerSurface,
     /// What was agreed.
     pub(super) terms: Terms,
     shaper: Shaper,
@@ -62,7 +62,7 @@ pub(super) struct Subscription {
     pub(super) lag_ms: u64,
     /// The time of the last look at it.
     now_ms: u64,
-    log: VecDeque<Sent>,
+    log: VecDeque<OutgoingMessage>,
     /// The number of the first message of the log.
     first: u64,
     /// How far readers have come.
@@ -82,7 +82,7 @@ pub(super) struct Subscription {
 impl Subscription {
     pub(super) fn new(
         id: &SubscriptionId,
-        surface: Surface,
+        surface: ProducerSurface,
         terms: Terms,
         held_to: Terms,
         now_ms: u64,
@@ -222,11 +222,11 @@ impl Subscription {
             self.log.pop_front();
             self.first += 1;
         }
-        self.log.push_back(Sent { id: id.map(Into::into), text: text.into(), at_ms: self.now_ms });
+        self.log.push_back(OutgoingMessage { id: id.map(Into::into), text: text.into(), at_ms: self.now_ms });
     }
 
     /// The message of this number, if it is there: `Err` when it was forgotten.
-    pub(super) fn at(&mut self, number: u64) -> Result<Option<Sent>, Forgotten> {
+    pub(super) fn at(&mut self, number: u64) -> Result<Option<OutgoingMessage>, Forgotten> {
         let Some(back) = number.checked_sub(self.first) else { return Err(Forgotten) };
         let sent = usize::try_from(back).ok().and_then(|back| self.log.get(back)).cloned();
         if sent.is_some() {

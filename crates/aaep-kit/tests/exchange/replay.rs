@@ -23,10 +23,10 @@ async fn their_capture_takes_all_that_our_replay_says() {
 #[tokio::test]
 async fn their_capture_ends_in_time_on_a_stream_at_rest() {
     let recording = recording("good.minimal");
-    let script = recount_aaep_kit::replay::Script::read(recording.as_bytes(), None).unwrap();
-    let options = recount_aaep_kit::replay::Options { stay: true, ..Default::default() };
+    let script = recount_aaep_kit::replay::ReplayScript::read(recording.as_bytes(), None).unwrap();
+    let options = recount_aaep_kit::replay::ReplayOptions { stay: true, ..Default::default() };
     let world = recount_aaep_kit::World::real();
-    let tell = std::sync::Arc::new(|_: recount_aaep_kit::replay::Told<'_>| {});
+    let tell = std::sync::Arc::new(|_: recount_aaep_kit::replay::ReplayNotice<'_>| {});
     let replay = recount_aaep_kit::replay::Replay::start(&world, script, options, tell).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("taken.jsonl");

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use recount_aaep_kit::limits;
-use recount_aaep_kit::replay::{Options, Pace, Script, ScriptError};
+use recount_aaep_kit::replay::{Pace, ReplayOptions, ReplayScript, ScriptError};
 use recount_world::moment;
 use reqwest::{Method, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::stage::{Stage, at_once, field, recording, said, script};
 
-fn paced(speed: f64) -> Options {
-    Options { pace: Pace::Recorded { speed }, ..Options::default() }
+fn paced(speed: f64) -> ReplayOptions {
+    ReplayOptions { pace: Pace::Recorded { speed }, ..ReplayOptions::default() }
 }
 
 #[tokio::test]
@@ -48,7 +48,8 @@ async fn it_begins_when_somebody_listens_and_not_when_somebody_looks() {
 
 #[tokio::test]
 async fn it_begins_at_once_when_it_is_not_to_wait() {
-    let stage = Stage::of(&recording("good.minimal"), Options { wait: false, stay: true, ..at_once() }).await;
+    let stage =
+        Stage::of(&recording("good.minimal"), ReplayOptions { wait: false, stay: true, ..at_once() }).await;
     stage.hears("line 2").await;
     // Who comes late has missed nothing.
     let mut ear = stage.listen("/events", None).await;
@@ -61,7 +62,7 @@ async fn it_begins_at_once_when_it_is_not_to_wait() {
 async fn who_comes_late_gets_all_and_who_comes_back_gets_the_rest() {
     let recording = recording("good.tool");
     let said = said(&recording);
-    let stage = Stage::of(&recording, Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording, ReplayOptions { stay: true, ..at_once() }).await;
     let mut first = stage.listen("/events", None).await;
     let frames = first.some(said.len()).await;
     let mut late = stage.listen("/events", None).await;
@@ -123,7 +124,7 @@ async fn times_beside_a_recording_say_when_and_whose() {
         )
     };
     let times = [row(1, "in", 100), row(2, "out", 200), row(3, "in", 300), row(4, "in", 400)].concat();
-    let script = Script::read(recording.as_bytes(), Some(&times)).unwrap();
+    let script = ReplayScript::read(recording.as_bytes(), Some(&times)).unwrap();
     assert_eq!((script.len(), script.unsaid(), script.warnings().len()), (3, 1, 0));
     let begun = moment();
     let stage = Stage::of_script(script, paced(1.0)).await;
@@ -133,16 +134,16 @@ async fn times_beside_a_recording_say_when_and_whose() {
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(20), "{took:?}");
     stage.ends().await;
-    let cut = Script::read(recording.as_bytes(), Some(&times[..times.len() - 9])).unwrap();
+    let cut = ReplayScript::read(recording.as_bytes(), Some(&times[..times.len() - 9])).unwrap();
     assert!(cut.warnings()[0].contains("from their line 4 on"), "{:?}", cut.warnings());
-    let other = Script::read(recording.as_bytes(), Some(&times.replace("evt_3", "evt_7"))).unwrap();
+    let other = ReplayScript::read(recording.as_bytes(), Some(&times.replace("evt_3", "evt_7"))).unwrap();
     assert!(other.warnings()[0].contains("line 3 is evt_3"), "{:?}", other.warnings());
 }
 
 /// R-152, and what the clocks of subscribers in use need.
 #[tokio::test(start_paused = true)]
 async fn a_stream_at_rest_shows_that_it_lives() {
-    let stage = Stage::of(&recording("good.minimal"), Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let mut response = stage.web.get(stage.url("/events")).send().await.unwrap();
     let (begun, mut came) = (moment(), Vec::new());
     while came.windows(3).filter(|bytes| bytes == b":\n\n").count() < 3 {
@@ -154,7 +155,7 @@ async fn a_stream_at_rest_shows_that_it_lives() {
 
 #[tokio::test]
 async fn a_crowd_is_bounded() {
-    let stage = Stage::of(&recording("good.minimal"), Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let mut crowd = Vec::new();
     for _ in 0..limits::REPLAY_LISTENERS_MAX {
         crowd.push(stage.listen("/events", None).await);
@@ -189,11 +190,11 @@ fn what_cannot_be_said_is_told_and_what_is_odd_is_said() {
     for nothing in
         ["", "\n\n", "not JSON\n", "[1, 2]", r#"{"type":"confirmation.reply","reply_token":"rpl_1"}"#]
     {
-        let error = Script::read(nothing.as_bytes(), None).unwrap_err();
+        let error = ReplayScript::read(nothing.as_bytes(), None).unwrap_err();
         assert!(matches!(error, ScriptError::Empty), "{nothing}: {error}");
     }
     let odd = "\u{feff}{\"type\":\"x:y\"}\r\n\r\n{\"cut off\n[1]\n{\"session_id\":\"sess_1\"}\n{\"kind\":\"user_input\"}";
-    let script = Script::read(odd.as_bytes(), None).unwrap();
+    let script = ReplayScript::read(odd.as_bytes(), None).unwrap();
     assert_eq!((script.len(), script.unsaid()), (4, 1));
     let told = script.warnings().join("; ");
     for part in

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::voice::Voice;
-use super::{Expectation, Told, TrialError};
+use super::{Expectation, TrialError, TrialNotice};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
 use crate::limits;
@@ -98,7 +98,7 @@ pub async fn run(
     world: &World,
     url: &str,
     level: u8,
-    sink: &mut (dyn FnMut(Told<'_>) + Send),
+    sink: &mut (dyn FnMut(TrialNotice<'_>) + Send),
 ) -> Result<Report, TrialError> {
     let mut report = Report::new(world, Side::Subscriber, url, level);
     report.partial = true;
@@ -127,7 +127,7 @@ pub async fn run(
         let level = Requirement::named(requirement).map_or(1, |row| row.level);
         if level <= report.level {
             let check = Check::new(requirement, name, level, outcome, said);
-            sink(Told::Check(&check));
+            sink(TrialNotice::Check(&check));
             report.checks.push(check);
         }
     }

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::coverage;
 use super::piece::Piece;
 use super::process::Process;
-use super::stage::{Face, Open, Seen, Stage, What};
+use super::stage::{Face, OpenStream, Seen, Stage, What};
 use super::talk::Said;
 use super::voice::{Event, Prompt, Voice};
-use super::{Answers, Expectation, Subject, Told, TrialError};
+use super::{Answers, Expectation, Subject, TrialError, TrialNotice};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
 use crate::limits;
@@ -57,7 +57,7 @@ pub(super) struct Trial<'a> {
     pub(super) took: Vec<Duration>,
     process: Option<Process>,
     report: Report,
-    sink: &'a mut (dyn FnMut(Told<'_>) + Send),
+    sink: &'a mut (dyn FnMut(TrialNotice<'_>) + Send),
     began: Instant,
     /// What was said since the present check began.
     spoken: Vec<(Instant, String)>,
@@ -71,7 +71,7 @@ impl<'a> Trial<'a> {
         world: &'a World,
         subject: &'a Subject,
         level: u8,
-        sink: &'a mut (dyn FnMut(Told<'_>) + Send),
+        sink: &'a mut (dyn FnMut(TrialNotice<'_>) + Send),
     ) -> Result<Trial<'a>, TrialError> {
         let address = subject.address;
         let stage = Stage::open(world, address, subject.token.clone())
@@ -122,7 +122,7 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) fn note(&mut self, words: &str) {
-        (self.sink)(Told::Note(words));
+        (self.sink)(TrialNotice::Note(words));
     }
 
     /// The name and version that it gives itself.
@@ -177,7 +177,7 @@ impl<'a> Trial<'a> {
         if matches!(check.outcome, Outcome::Failed | Outcome::Warned) {
             check = check.with_all(self.conversation());
         }
-        (self.sink)(Told::Check(&check));
+        (self.sink)(TrialNotice::Check(&check));
         self.report.checks.push(check);
     }
 
@@ -233,7 +233,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Waits until it is connected, at most for so long.
-    pub(super) async fn connected(&mut self, patience: Duration) -> Option<Open> {
+    pub(super) async fn connected(&mut self, patience: Duration) -> Option<OpenStream> {
         let limit = recount_world::moment() + patience;
         loop {
             let left = limit.checked_duration_since(recount_world::moment())?;
@@ -249,7 +249,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Waits for it to come, at most for so long, and begins a session.
-    pub(super) async fn arrive(&mut self, patience: Duration) -> Option<Open> {
+    pub(super) async fn arrive(&mut self, patience: Duration) -> Option<OpenStream> {
         let limit = recount_world::moment() + patience;
         loop {
             let left = limit.checked_duration_since(recount_world::moment())?;

@@ -4,7 +4,7 @@
 //! A picture of bounded size: marks that begin nearer to each other than [`NEAR`] are drawn as one. Everything it shows
 //! stands in the account as well, so all but the links to problems is hidden from screen readers.
 
-use super::super::model::{Outcome, Part, Session, Sort, Trace};
+use super::super::model::{Part, PartOutcome, Session, Sort, Trace};
 use super::super::shown::{count, grouped, severity};
 use super::super::time::span;
 use super::escape::{push, push_plain};
@@ -352,7 +352,7 @@ impl Pen<'_> {
             None => "",
         };
         let how = match part.outcome {
-            Outcome::Success | Outcome::Complete => "",
+            PartOutcome::Success | PartOutcome::Complete => "",
             other => other.word(),
         };
         let name = if part.label.is_empty() { part.sort.name() } else { &part.label };
@@ -361,7 +361,7 @@ impl Pen<'_> {
             put(&mut label, format_args!(" {}", how.replace('_', " ")));
         }
         let class = match (part.outcome, part.outcome.is_good()) {
-            (Outcome::Open, _) => "part",
+            (PartOutcome::Open, _) => "part",
             (_, Some(true)) => "part good",
             (_, Some(false)) => "part bad",
             (_, None) => "part",
