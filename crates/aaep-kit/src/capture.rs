@@ -1,7 +1,7 @@
 //! Records what a producer sends and receives, over any number of connections: [`capture`].
 //!
-//! It takes part as little as possible: it sends a handshake, and answers prompts only when asked to. A [`Keep`] stores
-//! the lines; the caller receives the progress.
+//! It only sends a handshake, and answers prompts on request. A [`Keep`] stores the lines; the caller receives the
+//! progress.
 
 mod filter;
 mod seen;
@@ -99,7 +99,7 @@ pub enum Ended {
     Enough,
     /// Its time was over.
     TimedOut,
-    /// Somebody stopped it.
+    /// The caller stopped it.
     #[default]
     Stopped,
     /// The producer ended it.

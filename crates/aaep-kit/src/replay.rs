@@ -1,8 +1,8 @@
-//! A recording said again, to subscribers of any make: over HTTP with event streams and over WebSockets, on the
-//! surface in use and on the specification's. Begin with [`Replay::start`].
+//! Serves a recording again to any subscriber: over HTTP with event streams and over WebSockets, on the de-facto
+//! surface and on the specification's. Entry: [`Replay::start`].
 //!
-//! It says what is recorded, byte for byte, and does nothing: no tool runs, and what a subscriber replies changes
-//! nothing of what comes. It must never know where a recording is from.
+//! It sends what was recorded, byte for byte, and does nothing else: no tool runs, and replies do not change what
+//! follows. It must not know where a recording is from.
 
 mod feed;
 mod fresh;
@@ -53,7 +53,7 @@ pub struct ReplayOptions {
     /// 0 takes a free one.
     pub port: u16,
     pub pace: Pace,
-    /// Begin when somebody listens.
+    /// Start when the first listener connects.
     pub wait: bool,
     /// With ids, tokens and times of its own. A second round always has them.
     pub fresh: bool,
@@ -88,15 +88,15 @@ pub enum ReplayNotice<'t> {
     Begins { round: u32 },
     /// A line is said, to all who listen: which of the file, and as it goes out.
     Line { line: u32, text: &'t [u8], at_ms: u64 },
-    /// Somebody listens; behind an event that was heard before, if so.
+    /// A listener connected; after an event that it heard before, if so.
     Comes { listeners: usize, after: Option<&'t str> },
-    /// Somebody has left, behind so many lines of those that were said.
+    /// A listener left, after so many of the lines.
     Left { lines: u64, of: u64, listeners: usize },
     /// It waits for an answer to the prompt of this line.
     Waits { line: u32, until: Duration },
     /// No answer came.
     TimedOut { line: u32 },
-    /// All was said, but somebody left before and may come back.
+    /// Everything was sent, but a listener left early and may come back.
     Lingers,
     /// A subscriber answered something.
     Reply { text: &'t str, outcome: &'t ReplyOutcome },

@@ -1,8 +1,8 @@
-//! A subscriber that does everything right, at every level and on every surface, or exactly one thing wrong: what
-//! conformance trials of subscribers are themselves tried against, and a small example of a subscriber. It shows nothing
-//! to anybody; where it is told to, it answers prompts by a rule.
+//! A scripted subscriber: it does everything right, at every level and on every surface, or exactly one thing wrong.
+//! Conformance tests of subscribers are tested on it, and it is a small example of a subscriber. It shows nothing to
+//! people; on request it answers prompts by a rule.
 //!
-//! [`run`] is the way in, [`SubscriberBehaviour`] what it does, [`Fault`] what it can do wrong. As a program it is
+//! Entry: [`run`], with a [`SubscriberBehaviour`]; [`Fault`] lists what it can do wrong. The program is
 //! `recount-aaep-subscriber`.
 
 mod client;

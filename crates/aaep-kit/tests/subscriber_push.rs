@@ -1,5 +1,5 @@
 //! Events brought to subscribers that listen: a right one passes over both ways, one that breaks at something fails on the
-//! requirement it breaks, and one that is not there is told as that.
+//! requirement it breaks, and a missing one is reported as missing.
 
 use axum::Router;
 use axum::body::Bytes;

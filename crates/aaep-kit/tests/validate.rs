@@ -241,7 +241,7 @@ fn without_a_text_or_without_its_end_there_is_no_verdict() {
     let mut validation =
         Validation::new(&world(), Profile::Strict, false, Kept { findings: Some(&mut findings) });
     validation.input("broken", Ok(Broken(text.as_bytes()))).unwrap();
-    validation.input("gone", Err::<&[u8], _>(std::io::Error::other("it is not there"))).unwrap();
+    validation.input("gone", Err::<&[u8], _>(std::io::Error::other("file not found"))).unwrap();
     validation.input("good", Ok(text.as_bytes())).unwrap();
     let total = validation.finish().unwrap();
     assert_eq!((total.files, total.unusable, total.verdict(false)), (3, 2, Verdict::Unusable));

@@ -107,12 +107,10 @@ pub async fn run(
     sink: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Report, RunError> {
     if !(1..=3).contains(&level) {
-        return Err(RunError::Unusable(format!("there is no level {level}; the levels are 1, 2 and 3")));
+        return Err(RunError::Unusable(format!("unknown level {level}; use 1, 2 or 3")));
     }
     if let Some(unknown) = subject.only.iter().find(|id| Requirement::named(id).is_none()) {
-        return Err(RunError::Unusable(format!(
-            "there is no requirement `{unknown}`; they are named as R-051"
-        )));
+        return Err(RunError::Unusable(format!("unknown requirement `{unknown}`; ids look like R-051")));
     }
     let began = recount_world::moment();
     let target = reach(world, subject).await?;

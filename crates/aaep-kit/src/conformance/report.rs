@@ -1,7 +1,7 @@
-//! What a run of the suite found: [`Report`], with a [`Check`] for each thing that was looked at. Written as a text that
-//! is read from top to bottom ([`Report::lines`]) and as JSON ([`Report::to_json`]). Knows nothing of how it was found.
+//! The result of a conformance run: [`Report`], with one [`Check`] for each thing that was tested. Written as text
+//! ([`Report::lines`]) and as JSON ([`Report::to_json`]). It does not know how results were obtained.
 //!
-//! Texts of the other side stand in it as they came: who prints them to a terminal makes them harmless first.
+//! Evidence holds texts of the other side as they came. Code that prints them to a terminal must escape them first.
 
 mod json;
 mod standing;
@@ -46,7 +46,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// As it stands in JSON.
+    /// Its name in JSON.
     pub fn name(&self) -> &'static str {
         match self {
             Outcome::Passed => "passed",

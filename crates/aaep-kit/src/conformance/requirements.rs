@@ -1,6 +1,6 @@
-//! The protocol's requirements, one row each: an id, whom it concerns, the level it belongs to, how strong it is, where
-//! it is written and what it asks, in a few words. [`ALL`] is the table; what tests a requirement is said by the rules
-//! of `recount_aaep` and by the two sides of the suite.
+//! The protocol's requirements, one row each: id, who it concerns, level, strength, section and a short statement.
+//! [`ALL`] is the table. Which test covers a requirement is in the rules of `recount_aaep` and in both sides of the
+//! suite.
 
 use recount_aaep::rule;
 
@@ -226,7 +226,7 @@ requirements! {
     "R-180" P 1 Must "§11.1" "texts for people say their language";
     "R-181" P 1 Must "§11.1.2" "language tags are BCP 47";
     "R-182" S 1 Must "§11.1.2" "`en` and `en-US` match";
-    "R-183" P 3 Must "§11.2" "a language that is not there keeps nothing back";
+    "R-183" P 3 Must "§11.2" "an unavailable language withholds no events";
     "R-184" PS 1 Should "§11.3.2" "texts are in NFC, and any form is taken";
     "R-185" S 1 Must "§11.3.3 §11.4.1" "characters are not cut, and direction is kept";
     "R-186" P 1 Should "§11.3.3" "no piece begins with a combining mark";

@@ -1,7 +1,7 @@
-//! Calls over HTTP. See [`Caller`]. Also what event streams and WebSockets are opened with, so that TLS, tokens and
-//! waits are one thing.
+//! HTTP calls: [`Caller`]. Event streams and WebSockets are opened with it too, so TLS, tokens and timeouts are
+//! handled in one place.
 //!
-//! `https://` is spoken with the roots of the system, computed by ring (docs/decisions/0015).
+//! `https://` uses the root certificates of the system and ring (docs/decisions/0015).
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Caller {
         let url = Url::parse(address)
             .map_err(|why| LinkError::Unusable(format!("{address:?} is no address of a server ({why})")))?;
         let token = token.map(bearer).transpose()?;
-        // Whose cryptography TLS uses is for the process to say, once; that somebody has said it is as good.
+        // Whose cryptography TLS uses is for the process to say, once; an earlier choice is as good.
         rustls::crypto::ring::default_provider().install_default().ok();
         let mut http = reqwest::Client::builder()
             .connect_timeout(patience)

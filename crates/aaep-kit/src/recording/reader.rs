@@ -1,4 +1,4 @@
-//! Reads captures, of ours and of other tools. See [`Reader`].
+//! Reads captures, ours and those of other tools: [`Reader`].
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct Reader {
 pub enum Unreadable {
     #[error("the file cannot be read: {0}")]
     File(#[from] io::Error),
-    #[error("line {line} is no message: {why}")]
+    #[error("line {line} is not a message: {why}")]
     Line { line: usize, why: String },
 }
 

@@ -1,5 +1,5 @@
-//! One reader of a replay: its place, and what it gets next. It must not know how that is written to a peer. Look at
-//! [`ReplayFeed::ready`].
+//! One reader of a replay: its position, and the next item for it. Entry: [`ReplayFeed::ready`]. It must not know how
+//! items are written to a peer.
 
 use std::sync::Arc;
 

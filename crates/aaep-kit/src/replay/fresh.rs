@@ -1,6 +1,7 @@
-//! A recording said anew: ids and tokens that nobody has seen before, and times of now. What belongs together in the
-//! recording belongs together in a round, because a new id is a function of the old one and the round's key; so any
-//! line of a round can be made again at any time, and nothing is remembered. Look at [`Round::renew`].
+//! Renews a recording: new ids, new tokens and current times. Entry: [`Round::renew`].
+//!
+//! A new id is a function of the old one and the round's key, so equal ids stay equal within a round, any line can be
+//! renewed at any time, and nothing is remembered.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
@@ -42,7 +43,7 @@ impl Round {
         said.push(at_ms);
     }
 
-    /// What stands in place of an id.
+    /// The replacement of an id.
     pub(super) fn id(&self, old: &str) -> String {
         let hash = self.hash(old);
         for (form, prefix, tells_round) in FORMS {

@@ -1,5 +1,5 @@
-//! What a subscriber says to a replay: replies, changes of mind, endings. They are read and judged here; how it came and how
-//! that is answered is the surfaces' matter.
+//! Handles what a subscriber sends to a replay: replies, renegotiations and closes. How it came and how the answer is
+//! sent is up to `surfaces`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) enum Reception {
     Answer(Answered),
     /// It is no message that a producer takes.
     Unfit,
-    /// It is on a subscription that is not there.
+    /// Its subscription is unknown.
     Stranger,
 }
 

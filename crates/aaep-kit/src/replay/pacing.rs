@@ -1,5 +1,6 @@
-//! Lines for a subscriber that was promised a rate: they are held, and joined where the protocol allows it, so that
-//! their bytes are not as recorded. Who was promised none never comes here. It does not wait; who uses it does.
+//! Paces a replay for a subscriber with an agreed rate: holds lines back and joins them where the protocol allows it,
+//! so its bytes differ from the recording. Subscribers without a rate never come here. It does not wait; its caller
+//! does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::limits;
 pub(super) struct Pacing {
     shaper: Shaper,
     terms: Arc<Terms>,
-    begun: Instant,
+    started: Instant,
     /// May go out.
     out: VecDeque<OutgoingLine>,
 }
@@ -30,7 +31,7 @@ impl Pacing {
         terms.events_per_second()?;
         let id = SubscriptionId::new(format!("sub_{stream:032x}")).ok()?;
         let shaper = Shaper::new(Terms::clone(terms), &id);
-        Some(Pacing { shaper, terms: terms.clone(), begun: moment(), out: VecDeque::new() })
+        Some(Pacing { shaper, terms: terms.clone(), started: moment(), out: VecDeque::new() })
     }
 
     /// What was agreed may have changed since.
@@ -68,10 +69,10 @@ impl Pacing {
 
     /// When more may go out; `None` when nothing is held.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.shaper.next_due().map(|ms| self.begun + Duration::from_millis(ms))
+        self.shaper.next_due().map(|ms| self.started + Duration::from_millis(ms))
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }

@@ -1,5 +1,5 @@
-//! Says the recording line by line: waits for who is to hear it, keeps the recorded pauses, waits for answers where
-//! that is wanted, and ends when all was said and taken. It writes to nobody: subscribers look how far it is.
+//! Plays the recording line by line: waits for the first listener, keeps the recorded pauses, waits for answers on
+//! request, and ends when every line was sent and read. It writes to nobody: feeds watch how far it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Player {
                 let stage = self.stage.clone();
                 self.until(move || stage.listeners() > 0).await;
             }
-            let begun = moment();
+            let round_start = moment();
             let round = self.stage.open_round();
             self.stage.tell(ReplayNotice::Begins { round: round.number });
             self.round(&round).await;
@@ -45,7 +45,7 @@ impl Player {
             }
             // What nobody has taken yet is taken first: a recording without pauses would run away from its readers.
             self.taken().await;
-            tokio::time::sleep_until(begun + limits::REPLAY_ROUND_MIN).await;
+            tokio::time::sleep_until(round_start + limits::REPLAY_ROUND_MIN).await;
         }
         if self.stage.options.stay {
             std::future::pending::<()>().await;
@@ -66,7 +66,7 @@ impl Player {
             while let Some(prompt) =
                 stage.script.prompts.get(self.next_prompt).filter(|prompt| prompt.line == line)
             {
-                // It can be answered as soon as somebody reads it, so it is open before.
+                // It can be answered as soon as it is read, so it is open before.
                 let token = stage.token(round, &prompt.token);
                 stage.prompts.ask(token.clone(), self.next_prompt, Duration::from_millis(prompt.timeout_ms));
                 self.asked.push((self.next_prompt, token));

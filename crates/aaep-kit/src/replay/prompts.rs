@@ -1,5 +1,5 @@
-//! What a replay has asked in the present round, and what came of it. Judges replies; it does nothing else with them,
-//! because what happens next is recorded. Look at [`Prompts::judge`].
+//! Prompts of the present round and the replies to them: [`Prompts::judge`]. Replies are only judged, because what
+//! happens next is recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -27,7 +27,7 @@ pub enum ReplyOutcome {
     Unfit { line: u32, says: String },
     /// Nothing with this token waits for an answer.
     Unknown,
-    /// It is on a subscription that is not there, or not this one's.
+    /// Its subscription is unknown, or is not this one.
     Stranger,
 }
 

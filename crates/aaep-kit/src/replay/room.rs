@@ -1,5 +1,5 @@
-//! Who has agreed what with a replay: the one room of the surface in use, where answers come on the stream, and the
-//! subscriptions of the specification's surface. A replay filters and paces as was agreed; what it says is recorded.
+//! Agreements of a replay with its subscribers: one shared room on the de-facto surface, where answers come on the
+//! stream, and one subscription each on the specification's surface. A replay filters and paces as agreed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ struct Answers {
     listeners: usize,
 }
 
-/// Where somebody listens.
+/// Where a listener is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Door {
     /// The room, and the number of the next answer to hear.
@@ -154,7 +154,7 @@ impl ReplayRoom {
         self.say(answered.text);
     }
 
-    /// Somebody in the room changes their mind.
+    /// A listener in the room changes its terms.
     pub(super) fn rearrange(&self, script: &ReplayScript, id: &str, wish: &Capabilities) {
         let offer = offer(script);
         let mut terms = lock(&self.terms);
@@ -180,7 +180,7 @@ impl ReplayRoom {
         self.stir();
     }
 
-    /// Somebody listens in the room, from the first answer that nobody has heard.
+    /// Adds a listener to the room, from the first answer without one.
     pub(super) fn enter(&self) -> Door {
         let mut answers = lock(&self.answers);
         answers.listeners += 1;
@@ -188,7 +188,7 @@ impl ReplayRoom {
         Door::Room(answers.unheard.take().unwrap_or(next))
     }
 
-    /// Somebody listens on a subscription; `None` when there is no such subscription.
+    /// Adds a listener to a subscription; `None` when there is no such subscription.
     pub(super) fn resume(&self, id: &str) -> Option<Door> {
         lock(&self.subscriptions).get_mut(id)?.listeners += 1;
         Some(Door::Subscription(id.to_owned()))

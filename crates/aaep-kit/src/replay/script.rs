@@ -1,8 +1,8 @@
-//! A recording, read to be said again: which of its lines the producer said, after which pause, and which of them
-//! ask something. It does not know who listens. Look at [`ReplayScript::read`].
+//! Reads a recording to replay it: the producer's lines, the pauses between them, and the prompts among them. Entry:
+//! [`ReplayScript::read`]. It does not know who listens.
 //!
-//! What is said is kept byte for byte. Handshakes and replies in the recording are not said: who subscribes is
-//! answered by the replay itself. They tell where a prompt was answered, and how.
+//! Lines are kept byte for byte. Handshakes and replies of the recording are not sent, because the replay answers its
+//! own subscribers; they show only where a prompt was answered, and how.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
@@ -39,7 +39,7 @@ pub struct ReplayScript {
 /// A line that is said.
 pub(super) struct ScriptLine {
     text: Range<u32>,
-    /// Where its event id stands in the text.
+    /// Where its event id is in the text.
     id: Range<u32>,
     /// In the file, from 1.
     pub(super) number: u32,
@@ -81,16 +81,16 @@ pub(super) enum Asks {
 /// Why a recording is not replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    #[error("it cannot be read: {0}")]
+    #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
     #[error(
-        "it holds nothing that a producer said; a recording has one event a line, as `recount aaep capture` \
+        "no events of a producer in the file; a recording has one event a line, as `recount aaep capture` \
          writes it"
     )]
     Empty,
-    #[error("it holds more than {} bytes that would be said; cut it into parts", limits::REPLAY_BYTES_MAX)]
+    #[error("more than {} bytes to replay; split the recording", limits::REPLAY_BYTES_MAX)]
     TooLarge,
-    #[error("line {line}: {why}; a line of this size is not said")]
+    #[error("line {line}: {why}; it is too large to replay")]
     Line { line: usize, why: String },
 }
 
@@ -178,7 +178,7 @@ struct Building {
     /// Prompts by their token.
     asked: BTreeMap<String, usize>,
     ids: HashSet<u64>,
-    /// The latest moment that stands in a line, in milliseconds since 1970.
+    /// The latest moment in a line, in milliseconds since 1970.
     latest_ms: Option<i64>,
     /// When the line before this one was said or written, in milliseconds of whatever clock tells it.
     before_ms: Option<i64>,

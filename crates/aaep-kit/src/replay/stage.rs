@@ -1,6 +1,6 @@
-//! What the player and all subscribers of a replay share: how far it has come, who listens, what was asked and
-//! answered. A line is known by its place: the count of lines said before it, over all rounds. Nothing here waits for
-//! a peer. Look at [`Stage`].
+//! State that the player and all subscribers of a replay share: progress, listeners, prompts and answers. See
+//! [`Stage`]. A line is known by its position: the count of lines before it, over all rounds. Nothing here waits for a
+//! peer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,7 @@ pub(super) struct Stage {
     pub(super) options: ReplayOptions,
     tell: Tell,
     pub(super) progress: watch::Sender<Progress>,
-    /// Changes whenever somebody comes, goes or has taken all.
+    /// Changes when a listener comes, goes or has read everything.
     pub(super) moved: watch::Sender<u64>,
     audience: Mutex<Audience>,
     rounds: Mutex<VecDeque<Arc<Round>>>,
@@ -153,7 +153,7 @@ impl Stage {
         if self.options.fresh { round.id(old) } else { old.to_owned() }
     }
 
-    /// Somebody listens from a place on; `None` when there are as many as can be.
+    /// Adds a listener from a place on; `None` when there are as many as can be.
     pub(super) fn enter(&self, place: u64) -> Option<u64> {
         let mut audience = lock(&self.audience);
         if audience.listening.len() >= limits::REPLAY_LISTENERS_MAX {
@@ -168,18 +168,18 @@ impl Stage {
         Some(number)
     }
 
-    /// Somebody has taken all up to a place.
+    /// A listener has read everything up to a place.
     pub(super) fn took(&self, number: u64, place: u64) {
         if let Some(at) = lock(&self.audience).listening.get_mut(&number) {
             *at = place;
         }
-        // Others wait for somebody's last line alone.
+        // Others wait only for a listener's last line.
         if place.is_multiple_of(self.lines()) {
             self.stir();
         }
     }
 
-    /// Somebody has left; `whole` when it was told that nothing more comes.
+    /// A listener has left; `whole` when it was told that nothing more comes.
     pub(super) fn leave(&self, number: u64, whole: bool) {
         let mut audience = lock(&self.audience);
         let place = audience.listening.remove(&number).unwrap_or_default();
@@ -206,7 +206,7 @@ impl Stage {
         lock(&self.audience).listening.values().all(|at| *at >= place)
     }
 
-    /// Until when somebody who left before the end is waited for.
+    /// Until when to wait for a listener that left before the end.
     pub(super) fn return_until(&self) -> Option<Instant> {
         lock(&self.audience).left_early.map(|at| at + limits::REPLAY_RETURN_WAIT)
     }

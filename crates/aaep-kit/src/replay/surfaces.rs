@@ -1,5 +1,5 @@
-//! The replay behind the host: what each route means to the stage, and the refusals of a replay. What a message does to
-//! the replay is in [`super::hearing`].
+//! Connects the replay to the host: maps each route to the stage, and refuses what a replay does not take.
+//! [`super::hearing`] handles the messages.
 
 use std::sync::Arc;
 

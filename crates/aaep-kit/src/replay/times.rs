@@ -1,4 +1,4 @@
-//! What stands beside a recording: when each of its lines came, and from whom. Knows nothing of the lines themselves.
+//! The times file of a recording: when each line came, and from which side. It does not know the lines.
 
 use crate::recording::Time;
 

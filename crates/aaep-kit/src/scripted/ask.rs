@@ -1,5 +1,5 @@
-//! Prompts that are open: who got them, what they take, and what becomes of a reply. It must never know how replies
-//! come in.
+//! Open prompts: who received them, which answers they take, and what a reply does. It must not know how replies
+//! arrive.
 
 use recount_aaep::wire::{Body, ClarificationReply, ConfirmationReply, Decision, Event, Response};
 use tokio::sync::oneshot;

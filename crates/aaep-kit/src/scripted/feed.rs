@@ -1,4 +1,4 @@
-//! A reader of one subscription. It waits for messages, and must not know how they are written to a peer.
+//! Reads one subscription: waits for its messages. It must not know how they are written to a peer.
 
 use std::sync::Arc;
 

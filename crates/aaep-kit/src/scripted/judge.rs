@@ -1,5 +1,5 @@
-//! What comes from subscribers: inputs, handshakes, replies. It must never know how it came; each surface says in which
-//! place it was said, and sends the [`Judgement`] on as its transport does.
+//! Handles what subscribers send: inputs, handshakes, replies. It must not know the transport: each surface says where
+//! a message came in, and sends the [`Judgement`] back in its own way.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) enum Place<'a> {
 pub(super) enum Judgement {
     /// It was taken in, whatever it does.
     Taken,
-    /// A session was begun.
+    /// A session started.
     Began(String),
     /// There is no room for one more session.
     Full,

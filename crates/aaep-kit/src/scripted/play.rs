@@ -1,5 +1,5 @@
-//! Plays a script: makes events of it, waits for answers, and goes on as they say. It must never know who listens or how
-//! anything is carried.
+//! Plays a script: builds its events, waits for answers, and continues as they say. It must not know listeners or
+//! transports.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who listens, what is open, and who may answer. It must never know scenarios, nor how anything is carried.
+//! Listeners, open prompts, and who may answer them. It must not know scenarios or transports.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -22,7 +22,7 @@ pub(super) struct Room {
     pub(super) behaviour: Behaviour,
     pub(super) base: String,
     pub(super) state: Mutex<State>,
-    /// Counts whatever may make somebody look again.
+    /// Counts changes that wake readers.
     ticks: watch::Sender<u64>,
     pub(super) stopped: watch::Sender<bool>,
     pub(super) served: watch::Sender<bool>,
@@ -373,7 +373,7 @@ impl Room {
     /// What a legacy stream that is opened in a moment would miss is kept for it.
     pub(super) fn expect_reader(&self) {
         let now = self.now_ms();
-        // Where somebody listens already, nobody is waited for: a prompt would wait, too.
+        // Where a reader is connected already, wait for no other: a prompt would wait, too.
         let here =
             |sub: &Subscription| sub.attached || (sub.surface == ProducerSurface::Legacy && sub.is_here(now));
         if !self.lock().subscriptions.iter().any(here) {

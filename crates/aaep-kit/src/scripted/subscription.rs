@@ -1,5 +1,5 @@
-//! One subscription: what it was promised, what it was told, and how far its reader has come. It must never know
-//! sockets, nor other subscriptions.
+//! One subscription: its terms, what was sent to it, and how far its reader is. It must not know sockets or other
+//! subscriptions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(super) struct Subscription {
     pub(super) terms: Terms,
     shaper: Shaper,
     /// Sessions whose `session.started` is held back by the rate.
-    unbegun: Vec<String>,
+    unstarted: Vec<String>,
     crooked: Crooked,
     fault: Option<Fault>,
     /// How much later than it could a reader gets what is said.
@@ -73,7 +73,7 @@ pub(super) struct Subscription {
     pub(super) attached: bool,
     /// Until when it counts as there although nobody reads.
     pub(super) here_until_ms: u64,
-    /// When it is forgotten unless somebody reads.
+    /// When it is forgotten unless it has a reader.
     pub(super) forget_at_ms: u64,
     /// Its reader still gets what is in the log, and nothing further.
     pub(super) ending: bool,
@@ -92,7 +92,7 @@ impl Subscription {
             id: id.as_str().to_owned(),
             surface,
             shaper: Shaper::new(held_to, id),
-            unbegun: Vec::new(),
+            unstarted: Vec::new(),
             crooked: Crooked::default(),
             terms,
             fault,
@@ -110,7 +110,7 @@ impl Subscription {
         }
     }
 
-    /// Whether somebody is there, or may be back in a moment.
+    /// Whether it has a reader, or may have one again in a moment.
     pub(super) fn is_here(&self, now_ms: u64) -> bool {
         self.attached || now_ms < self.here_until_ms
     }
@@ -146,9 +146,9 @@ impl Subscription {
     fn shape(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         let session = &event.envelope.session_id;
         if event.kind() == Some(Kind::SessionStarted) && self.shaper.terms().wants(event.type_name()) {
-            self.unbegun.push(session.as_str().to_owned());
+            self.unstarted.push(session.as_str().to_owned());
         } else if event.envelope.urgency() == &Urgency::Critical
-            && self.unbegun.iter().any(|unbegun| unbegun == session.as_str())
+            && self.unstarted.iter().any(|unstarted| unstarted == session.as_str())
         {
             let held = self.shaper.flush();
             self.write(held, fresh);
@@ -186,7 +186,7 @@ impl Subscription {
     fn write(&mut self, events: Vec<Event>, fresh: &mut dyn FnMut() -> EventId) {
         for event in events {
             if event.kind() == Some(Kind::SessionStarted) {
-                self.unbegun.retain(|unbegun| unbegun != event.envelope.session_id.as_str());
+                self.unstarted.retain(|unstarted| unstarted != event.envelope.session_id.as_str());
             }
             match self.fault {
                 None => self.append(Some(event.envelope.event_id.as_str()), event.to_json()),

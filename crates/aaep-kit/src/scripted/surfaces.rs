@@ -1,5 +1,5 @@
-//! The producer behind the host: what each route means to the room, and the refusals and close reasons of this
-//! producer. It must never know scenarios.
+//! Connects the scripted producer to the host: maps each route to the room, with its refusals and close reasons. It
+//! must not know scenarios.
 //!
 //! Faults of the surfaces are hooks of the host: routes left open (`admit`), handshakes without an answer
 //! (`subscribe`), replies that reveal something (`receive`), no heartbeat (`policy`), a wrong manifest.

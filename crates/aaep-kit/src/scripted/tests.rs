@@ -1,4 +1,4 @@
-//! What takes long, on a clock that a test moves.
+//! Tests of what takes long, on a clock that the test advances.
 
 use std::sync::Arc;
 

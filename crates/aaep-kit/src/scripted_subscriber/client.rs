@@ -1,5 +1,5 @@
-//! The connections of a scripted subscriber: its handshake, its stream or socket, its replies, its coming back and its
-//! going. What it makes of what it hears is `mind`'s.
+//! Connections of the scripted subscriber: handshake, stream or socket, replies, reconnecting and closing. `mind`
+//! decides what messages mean.
 
 use std::future::Future;
 use std::pin::{Pin, pin};

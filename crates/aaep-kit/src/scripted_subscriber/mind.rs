@@ -1,5 +1,5 @@
-//! What a scripted subscriber makes of what it hears: which prompts are open, what is answered when, and what is let go
-//! of. It does no I/O; the [`super::client`] carries things to and fro.
+//! Decides how the scripted subscriber reacts: which prompts are open, what to answer and when, and what to drop. No
+//! I/O; [`super::client`] sends and receives.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(super) struct Mind {
     pending: Vec<Pending>,
     /// Ids of events that were used.
     used: VecDeque<String>,
-    /// For a fault: whether a session has begun since the connection did.
+    /// For a fault: whether a session has started since the connection opened.
     in_session: bool,
     /// For a fault: events of the second in hand.
     second: Option<(Instant, u32)>,

@@ -1,5 +1,5 @@
-//! Follows a file text by text: the checker judges, and here is noted what opened and closed by it. [`Follower`]
-//! holds no account; who collects one, or tells it as it happens, takes what [`Follower::piece`] answers.
+//! Follows a file message by message: the checker finds broken rules, and [`Follower`] notes what opened and closed.
+//! It keeps no account; the caller takes what [`Follower::piece`] returns.
 
 mod parts;
 

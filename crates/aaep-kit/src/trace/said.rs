@@ -13,7 +13,7 @@ pub(super) enum Piece {
     Name,
     /// A text for people that came.
     Text,
-    /// The id of the event; stands in front, and forms show it where they like.
+    /// The id of the event: comes first, and each form shows it where it likes.
     Id,
     /// A type that is none of the protocol's; like the id.
     Type,
@@ -44,7 +44,7 @@ impl Said {
         })
     }
 
-    /// The sentence without what stands in front of it.
+    /// The sentence without its prefix.
     pub(super) fn sentence(&self) -> impl Iterator<Item = (Piece, u8, &str)> {
         self.pieces().filter(|(piece, ..)| !matches!(piece, Piece::Id | Piece::Type))
     }

@@ -91,8 +91,8 @@ async fn our_capture_takes_all_that_their_replay_says() {
         let most = u64::try_from(expected.len()).unwrap();
         let mut heard = events(our_capture(&theirs.url, None, &taken, Some(most)).await);
         // It begins somewhere; what comes again is kept once.
-        let begun = expected.iter().position(|event| *event == heard[0]).expect("it is one of them");
-        heard.rotate_right(begun);
+        let first = expected.iter().position(|event| *event == heard[0]).expect("it is one of them");
+        heard.rotate_right(first);
         assert_eq!(heard, expected, "{name}");
     }
 }

@@ -30,12 +30,12 @@ async fn their_capture_ends_in_time_on_a_stream_at_rest() {
     let replay = recount_aaep_kit::replay::Replay::start(&world, script, options, tell).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("taken.jsonl");
-    let begun = recount_world::moment();
+    let start = recount_world::moment();
     let mut capture = program("aaep-capture");
     capture.args(["--timeout", "3", "--endpoint", &replay.url(), "--output"]).arg(&file);
     let (status, words) = run(&mut capture).await;
     assert!(status == Some(0) && words.contains("Stop reason: timeout"), "{words}");
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     assert_eq!(values(&std::fs::read_to_string(&file).unwrap()), said(&recording));
     replay.stop().await;
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::replay::{ReplayOptions, Pace, Replay, ReplayScript};
+use recount_aaep_kit::replay::{Pace, Replay, ReplayOptions, ReplayScript};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};

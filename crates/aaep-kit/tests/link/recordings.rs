@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use recount_aaep_kit::recording::{Direction, RecordedLine, Reader, Stamp, Unreadable, Writer, times_of};
+use recount_aaep_kit::recording::{Direction, Reader, RecordedLine, Stamp, Unreadable, Writer, times_of};
 
 const EVENT: &str = r#"{"type":"aaep:agent.x","event_id":"evt_1","n":1.0}"#;
 const REPLY: &str = r#"{"type":"confirmation.reply","decision":"accept"}"#;

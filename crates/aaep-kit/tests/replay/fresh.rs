@@ -112,7 +112,7 @@ async fn ids_in_other_places_are_the_same_as_where_they_belong() {
 async fn who_comes_late_begins_with_the_round_and_who_comes_back_goes_on_in_it() {
     let recording = recording("good.confirmed");
     let count = said(&recording).len();
-    // The second round is not over while somebody has yet to answer.
+    // The second round is not over while an answer is due.
     let stage = Stage::of(&recording, ReplayOptions { repeat: true, hold: true, ..at_once() }).await;
     let mut ear = stage.listen("/events", None).await;
     let answer = |token: String| {

@@ -32,7 +32,7 @@ async fn all_is_said_byte_for_byte_and_then_it_ends() {
 }
 
 #[tokio::test]
-async fn it_begins_when_somebody_listens_and_not_when_somebody_looks() {
+async fn it_starts_when_a_listener_connects_and_not_when_one_looks() {
     let recording = recording("good.minimal");
     let stage = Stage::of(&recording, at_once()).await;
     let looked = stage.ask(Method::HEAD, "/events").await;
@@ -101,10 +101,10 @@ async fn pauses_are_those_of_the_recording() {
     let later = recording.replace(&first, "2026-05-24T13:22:02.000Z");
     assert_ne!(later, recording);
     let stage = Stage::of(&later, paced(7_200.0)).await;
-    let begun = moment();
+    let start = moment();
     let mut ear = stage.listen("/events", None).await;
     assert_eq!(ear.rest().await, said(&later));
-    assert!(begun.elapsed() >= Duration::from_millis(490), "{:?}", begun.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(490), "{:?}", start.elapsed());
     stage.ends().await;
 }
 
@@ -126,12 +126,12 @@ async fn times_beside_a_recording_say_when_and_whose() {
     let times = [row(1, "in", 100), row(2, "out", 200), row(3, "in", 300), row(4, "in", 400)].concat();
     let script = ReplayScript::read(recording.as_bytes(), Some(&times)).unwrap();
     assert_eq!((script.len(), script.unsaid(), script.warnings().len()), (3, 1, 0));
-    let begun = moment();
+    let start = moment();
     let stage = Stage::of_script(script, paced(1.0)).await;
     let mut ear = stage.listen("/events", None).await;
     let heard: Vec<_> = ear.rest().await.iter().map(|text| field(text, "event_id")).collect();
     assert_eq!(heard, ["evt_1", "evt_3", "evt_4"]);
-    let took = begun.elapsed();
+    let took = start.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(20), "{took:?}");
     stage.ends().await;
     let cut = ReplayScript::read(recording.as_bytes(), Some(&times[..times.len() - 9])).unwrap();
@@ -145,11 +145,11 @@ async fn times_beside_a_recording_say_when_and_whose() {
 async fn a_stream_at_rest_shows_that_it_lives() {
     let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let mut response = stage.web.get(stage.url("/events")).send().await.unwrap();
-    let (begun, mut came) = (moment(), Vec::new());
+    let (start, mut came) = (moment(), Vec::new());
     while came.windows(3).filter(|bytes| bytes == b":\n\n").count() < 3 {
         came.extend_from_slice(&response.chunk().await.unwrap().expect("it stays open"));
     }
-    let took = begun.elapsed();
+    let took = start.elapsed();
     assert!(took >= limits::REPLAY_HEARTBEAT * 3 && took <= Duration::from_secs(30), "{took:?}");
 }
 
@@ -176,9 +176,9 @@ async fn who_stops_reading_is_left_behind() {
     let stage = Stage::of(&recording, at_once()).await;
     let mut peer = tokio::net::TcpStream::connect(stage.replay.address()).await.unwrap();
     peer.write_all(b"GET /events HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
-    let begun = moment();
+    let start = moment();
     stage.replay.ended().await;
-    let took = begun.elapsed();
+    let took = start.elapsed();
     assert!(took >= limits::REPLAY_STALL + limits::REPLAY_RETURN_WAIT, "{took:?}");
     assert!(took < Duration::from_secs(60), "{took:?}");
     let left = stage.hears("Left").await;

@@ -67,29 +67,29 @@ async fn a_prompt_waits_for_its_answer() {
 #[tokio::test]
 async fn an_answer_shortens_the_pause_that_was_recorded_for_it() {
     let recording = recording("good.confirmed");
-    // An hour until somebody answered, and another until that had its effect.
+    // An hour until the answer came, and another until that had its effect.
     let slow = recording.replace("14:22:05", "15:22:05").replace("14:22:06", "16:22:06");
     assert_ne!(slow, recording);
     let first_pauses = Pace::Recorded { speed: 50.0 };
     let stage = Stage::of(&slow, ReplayOptions { pace: first_pauses, ..holding() }).await;
-    let begun = moment();
+    let start = moment();
     let mut ear = stage.listen("/events", None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
     assert_eq!(stage.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
     // Two hours are more than two minutes at this speed.
     ear.some(1).await;
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
 async fn without_an_answer_it_goes_on_when_the_prompt_s_time_is_over() {
     let recording = recording("good.confirmed").replace("\"timeout_seconds\":300", "\"timeout_seconds\":1");
     let stage = Stage::of(&recording, ReplayOptions { stay: true, ..holding() }).await;
-    let begun = moment();
+    let start = moment();
     let mut ear = stage.listen("/events", None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
     ear.some(1).await;
-    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
     stage.hears("TimedOut { line: 4 }").await;
     assert_eq!(stage.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
     let told = stage.hears("Reply").await;

@@ -172,14 +172,14 @@ async fn a_rate_that_was_promised_is_kept() {
     let stage = Stage::of(&recording, at_once()).await;
     let (place, accepted) = subscribe(&stage, r#"{"max_events_per_second":3}"#).await;
     assert_eq!(accepted["honored_capabilities"]["max_events_per_second"], 3);
-    let begun = recount_world::moment();
+    let start = recount_world::moment();
     let mut ear = stage.listen(&place, None).await;
     let (mut heard, mut at) = (String::new(), Vec::new());
     while let Some(frame) = ear.next().await {
         let value: Value = serde_json::from_str(&frame.data).unwrap();
         assert_eq!(frame.id.as_deref(), value["event_id"].as_str());
         heard += value["chunk"].as_str().unwrap_or_default();
-        at.push(begun.elapsed());
+        at.push(start.elapsed());
     }
     assert_eq!(heard, whole);
     assert!(at.len() < 20, "events were joined: {at:?}");

@@ -1,5 +1,5 @@
-//! The parts of a producer test, one file for each subject: [`SCENES`] lists what is played in each part, who listens to
-//! it and on which terms; [`run`] plays them. A scene records the results; one that cannot continue returns the reason.
+//! The parts of a producer test, one file for each subject: [`SCENES`] lists the scenes of each part with their
+//! subscriptions and terms, and [`run`] plays them. A scene records its results; one that cannot continue returns why.
 
 mod access;
 mod delivery;

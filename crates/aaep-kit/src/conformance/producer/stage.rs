@@ -294,7 +294,7 @@ impl<'r> Stage<'r> {
                 let sessions = format!("{base}/sessions");
                 let body = json!({"user_message": text}).to_string();
                 match caller.post(&sessions, body.as_bytes()).await {
-                    Ok(begun) if begun.is_success() => Ok(()),
+                    Ok(reply) if reply.is_success() => Ok(()),
                     _ => taken(&url, reply.status, &reply.body),
                 }
             }

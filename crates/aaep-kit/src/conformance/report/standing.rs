@@ -1,7 +1,7 @@
-//! What the checks of a report amount to: the verdict, the level reached and the claim that may be made (§9.8). A level
-//! is given only when each requirement of it that must hold was shown. Start at [`Report::verdict`].
+//! Evaluates a report: the verdict, the level reached and the claim that may be made (§9.8). A level is reached only
+//! when each mandatory requirement of it was shown. Entry: [`Report::verdict`].
 //!
-//! Knows nothing of how checks are made or printed.
+//! It does not know how checks are made or printed.
 
 use super::{Check, LevelVerdict, Outcome, Report, Tally};
 use crate::conformance::SUITE;

@@ -1,5 +1,5 @@
-//! For subscribers that listen: events are brought to them, the way the protocol's public suite does it (`POST` to
-//! `{url}/messages`, or frames on a WebSocket). Over HTTP only statuses show; nothing is told of replies.
+//! Sends events to subscribers that listen, as the protocol's public suite does: `POST` to `{url}/messages`, or frames
+//! on a WebSocket. Only HTTP statuses and closed sockets are observed; replies are not.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Calls, prompts and outputs of a session: which opened, which closed, and how. The checker says that they did; here
-//! are only their names and numbers.
+//! Calls, prompts and outputs of a session: when each opened and closed, and how it ended. The checker decides that;
+//! only names and numbers are kept here.
 
 use super::super::aaep::Reading;
 use super::super::aaep::field::Field;

@@ -2,7 +2,7 @@
 //! and where rules were broken. One step for each text, so that a long wait does not squeeze all else together.
 //!
 //! A picture of bounded size: marks that begin nearer to each other than [`NEAR`] are drawn as one. Everything it shows
-//! stands in the account as well, so all but the links to problems is hidden from screen readers.
+//! is in the account as well, so all but the links to problems is hidden from screen readers.
 
 use super::super::model::{Part, PartOutcome, Session, Sort, Trace};
 use super::super::shown::{count, grouped, severity};
@@ -286,7 +286,7 @@ impl Pen<'_> {
             push(&mut name, &producer.id);
             self.lane(&Markup(&name));
             let mut bars = Vec::new();
-            let begun = Bar {
+            let idle = Bar {
                 x: self.at(0),
                 end: self.at(stays[0].from),
                 label: "idle".to_owned(),
@@ -294,8 +294,8 @@ impl Pen<'_> {
                 open: false,
                 count: 1,
             };
-            if begun.end > begun.x {
-                bars.push(begun);
+            if idle.end > idle.x {
+                bars.push(idle);
             }
             for stay in stays {
                 let end = stay.to.map_or(self.end(), |to| self.at(to));

@@ -1,4 +1,4 @@
-//! Prompts with nobody who can answer, and prompts of somebody who leaves.
+//! Checks of prompts without a subscriber that can answer, and of prompts whose subscriber leaves.
 //!
 //! The protocol says both that the default is applied at once and that others may still answer (§5.5.4, §5.8.2, §6.6,
 //! §6.7). Either passes here: the default, or a prompt that stays open for another who can answer. The report says
@@ -79,7 +79,7 @@ pub(super) async fn one_cannot(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), 
     Ok(())
 }
 
-/// How long a prompt may wait on when nobody is left: not until its time is up after somebody said goodbye, and not
+/// How long a prompt may stay open when no subscriber is left: less than its time after a close, and not
 /// longer than the grace for who may come back after a connection broke.
 fn grace(stage: &Stage<'_>, prompt: &Line, goodbye: bool) -> Duration {
     let rest = Duration::from_millis(timeout_ms(prompt).unwrap_or_default().saturating_sub(age_ms(prompt)));
@@ -178,7 +178,7 @@ pub(super) async fn one_leaves(stage: &Stage<'_>, talks: &mut Vec<Talk>) -> Resu
     if other.read(|lines| judge::settled(lines, prompt)).is_some() {
         stage.end_of_line(other, prompt).await;
         other.read(|lines| {
-            tell_default(stage, spec, lines, prompt, "although somebody was left who could answer")
+            tell_default(stage, spec, lines, prompt, "although a subscriber was left that could answer")
         });
         return Ok(());
     }

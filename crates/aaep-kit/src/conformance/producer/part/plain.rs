@@ -129,7 +129,7 @@ fn secrets(stage: &Stage<'_>, lines: &[Line]) {
     let own = leak.clone().filter(|(_, field)| field != "request_text");
     let own = own.or_else(|| judge::leaks(&rest, &SECRETS));
     for (spec, leak) in [(&specs::SECRETS, own), (&specs::MASKED, leak)] {
-        let wrong = leak.as_ref().map_or(String::new(), |(_, field)| format!("it stands in `{field}`"));
+        let wrong = leak.as_ref().map_or(String::new(), |(_, field)| format!("it is in `{field}`"));
         stage.hold(spec, leak.map(|(line, _)| [line.shown()]), wrong, "");
     }
 }

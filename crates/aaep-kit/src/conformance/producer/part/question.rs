@@ -157,7 +157,7 @@ pub(super) async fn handoff(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Tro
             let evidence = [sign.shown()].into_iter().chain(end.map(|end| lines[end].shown()));
             stage.failed(
                 &specs::HANDED_OVER,
-                "somebody takes over, and `handoff.requested` did not come",
+                "a person takes over, and `handoff.requested` did not come",
                 evidence,
             );
         } else {

@@ -130,7 +130,7 @@ pub(super) async fn midway(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trou
     let whole = &talks[0];
     let prompt = stage.prompt(whole, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
     let late = listen(stage, "who comes amid a session", Scope::Part).await?;
-    // That the session had begun may be told first.
+    // `session.started` may come first.
     let summary = |line: &Line| line.is(Kind::StateChanged);
     match late.line(0, while_open(stage, whole, prompt), summary).await {
         Some(number) => {

@@ -86,7 +86,7 @@ fn claims(trial: &mut Trial<'_>, request: &Said) {
     let outcome = if claims { Outcome::Passed } else { Outcome::Warned };
     let said = match levels {
         Some(levels) => format!("`supported_conformance_levels` is {levels}"),
-        None => "`supported_conformance_levels` is not there, which means level 1".to_owned(),
+        None => "`supported_conformance_levels` is missing, which means level 1".to_owned(),
     };
     trial.check(LEVEL, outcome, said);
 }

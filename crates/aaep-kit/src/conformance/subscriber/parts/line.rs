@@ -69,7 +69,7 @@ async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         None => (Outcome::Failed, "it came without `Last-Event-ID`".to_owned()),
     };
     trial.check(RESUMES, outcome, said);
-    // What it missed comes again, as after a resume and for whoever did not ask for one.
+    // What it missed comes again, with or without a resume.
     let piece = missed.event.piece();
     let sign = trial.ask(missed, &piece).await;
     trial.follow(&sign).await;
