@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use recount_aaep_kit::aaep::json::Splitter;
-use recount_aaep_kit::aaep::session::{Checker, ReplayOptions as Rules};
+use recount_aaep_kit::aaep::session::{Checker, Options as Rules};
 use recount_aaep_kit::replay::ReplayOptions;
 use serde_json::Value;
 
