@@ -23,7 +23,7 @@ pub use self::report::{Json, Report, Text};
 pub enum Unusable {
     #[error("cannot be read: {0}")]
     Unreadable(std::io::Error),
-    #[error("file is empty; expected JSON lines, one JSON value or an array of events")]
+    #[error("empty; expected JSON lines, one JSON value or an array of events")]
     Empty,
 }
 

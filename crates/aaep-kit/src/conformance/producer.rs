@@ -266,7 +266,7 @@ fn checks(
             }
             None => {
                 let why = troubles.get(&spec.part).cloned();
-                let why = why.unwrap_or_else(|| "the run did not come so far".to_owned());
+                let why = why.unwrap_or_else(|| "the run ended before this check".to_owned());
                 Check::new(spec.requirement, spec.name, spec.level(), Outcome::NotShown(why), "")
             }
         };

@@ -97,7 +97,7 @@ fn what_cannot_be_read_is_told_and_the_rest_is() {
     let bad: Vec<_> = lines.iter().filter_map(|line| line.as_ref().err()).map(ToString::to_string).collect();
     assert_eq!(bad.len(), 4);
     for (why, line) in bad.iter().zip(2..) {
-        assert!(why.starts_with(&format!("line {line} is no message")), "{why}");
+        assert!(why.starts_with(&format!("line {line} is not a message")), "{why}");
     }
 }
 

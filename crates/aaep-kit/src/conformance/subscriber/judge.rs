@@ -13,15 +13,15 @@ use crate::conformance::Outcome;
 use crate::conformance::requirements::Requirement;
 use crate::limits;
 
-const FORM: Expectation = Expectation("R-078", "its replies are as the schemas say");
+const FORM: Expectation = Expectation("R-078", "its replies match their schemas");
 const TOKENS: Expectation =
-    Expectation("R-076", "its replies bear tokens that it was sent, byte for byte, and no others");
+    Expectation("R-076", "its replies return the tokens that it was sent, byte for byte");
 const ALLOWED: Expectation = Expectation("R-078", "it decides only what the prompt allows");
-const CONFIGURED: Expectation = Expectation("R-091", "it answers as it is set up to, and not otherwise");
+const CONFIGURED: Expectation = Expectation("R-091", "it answers as configured");
 const UNASKED: Expectation = Expectation("R-091", "it answers nothing by itself");
-const KIND: Expectation = Expectation("R-086", "it answers questions with a kind of answer that they take");
-const LATE: Expectation = Expectation("R-090", "it does not answer when the time is up");
-const ENTITLED: Expectation = Expectation("R-163", "it brings its token with every request");
+const KIND: Expectation = Expectation("R-086", "it answers questions with an accepted kind of answer");
+const LATE: Expectation = Expectation("R-090", "it does not answer after the timeout");
+const ENTITLED: Expectation = Expectation("R-163", "it sends its token with every request");
 
 pub(super) fn run(trial: &mut Trial<'_>) {
     trial.fresh();
@@ -76,7 +76,7 @@ fn tokens(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issu
     }
     let strange = replies.iter().find(|reply| !issued.contains_key(reply.token()));
     let said = match strange {
-        None => format!("so it was with {} replies", replies.len()),
+        None => format!("{} replies checked", replies.len()),
         Some(reply) => {
             let token = reply.token();
             let like = issued.keys().find(|known| {
@@ -102,7 +102,7 @@ fn form(trial: &mut Trial<'_>, replies: &[Said]) {
     let (outcome, said) = match (errors, warnings) {
         (Some((what, reply)), _) => (Outcome::Failed, format!("{what} in `{}`", short(&reply.text))),
         (None, Some((what, reply))) => (Outcome::Warned, format!("{what} in `{}`", short(&reply.text))),
-        (None, None) => (Outcome::Passed, format!("so it was with {} replies", replies.len())),
+        (None, None) => (Outcome::Passed, format!("{} replies checked", replies.len())),
     };
     trial.check(FORM, outcome, said);
 }
@@ -120,7 +120,7 @@ fn decisions(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, I
     let wrong = confirmations.iter().find(|(reply, issued)| !allowed(issued, reply.decision()));
     let said = match wrong {
         Some((reply, _)) => format!("it sent `{}` where that was not allowed", short(reply.decision())),
-        None => format!("so it was with {} decisions", confirmations.len()),
+        None => format!("{} decisions checked", confirmations.len()),
     };
     trial.hold(ALLOWED, wrong.is_none(), said);
     let Some(right) = trial.decision() else { return };
@@ -163,7 +163,7 @@ fn kinds(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issue
         Some((reply, issued)) => {
             format!("asked for {:?} it sent `{}`", issued.prompt.asked, short(&reply.text))
         }
-        None => format!("so it was with {} answers", answers.len()),
+        None => format!("{} answers checked", answers.len()),
     };
     trial.hold(KIND, wrong.is_none(), said);
 }

@@ -41,7 +41,7 @@ fn loads(world: &World) -> Vec<Load> {
         load("R-145", "it takes an event", whole, false),
         load(
             "R-005",
-            "it takes an event of a type that it does not know",
+            "it takes an event of an unknown type",
             text(voice.progress(1, 2).with(json!({"type": "xray:thing.happened", "@context": both}))),
             false,
         ),
@@ -53,7 +53,7 @@ fn loads(world: &World) -> Vec<Load> {
         ),
         load(
             "R-017",
-            "it takes objects of extensions that it does not know",
+            "it takes objects of unknown extensions",
             text(voice.progress(1, 2).with(json!({"@context": both, "extensions": {"xray": {"dose": 3}}}))),
             false,
         ),
@@ -66,7 +66,7 @@ fn loads(world: &World) -> Vec<Load> {
         ),
         load(
             "R-021",
-            "it bears an event of more than 64 KiB",
+            "it survives an event of more than 64 KiB",
             text(
                 voice
                     .progress(1, 2)
@@ -76,12 +76,12 @@ fn loads(world: &World) -> Vec<Load> {
         ),
         load(
             "R-003",
-            "it bears an event of another protocol",
+            "it survives an event of another protocol",
             text(voice.progress(1, 2).with(foreign)),
             true,
         ),
-        load("R-025", "it bears half an event", half, true),
-        load("R-022", "it bears what is no JSON in UTF-8", b"\xff\xfe{\"type\":}".to_vec(), true),
+        load("R-025", "it survives half an event", half, true),
+        load("R-022", "it survives bytes that are not JSON in UTF-8", b"\xff\xfe{\"type\":}".to_vec(), true),
     ]
 }
 
@@ -117,7 +117,7 @@ pub async fn run(
         let (outcome, said) = match (took, after) {
             (Took::Broke(what), _) => (Outcome::Failed, what),
             (_, Some(Took::Broke(what) | Took::Refused(what))) => {
-                (Outcome::Failed, format!("behind it an ordinary event was not taken: {what}"))
+                (Outcome::Failed, format!("after it an ordinary event was not taken: {what}"))
             }
             (Took::Well(what), _) => (Outcome::Passed, what),
             (Took::Refused(what), _) if load.may_refuse => (Outcome::Passed, what),

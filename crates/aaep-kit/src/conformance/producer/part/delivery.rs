@@ -51,7 +51,7 @@ pub(super) fn order(stage: &Stage<'_>, lines: &[Line]) {
         let falls =
             |before: Option<u64>, now: Option<u64>| matches!((before, now), (Some(a), Some(b)) if b <= a);
         if falls(sequence, number(line)) || matches!((stamp, line.stamp_ms()), (Some(a), Some(b)) if b < a) {
-            return stage.failed(&specs::IN_ORDER, "an event came behind a later one", [line.shown()]);
+            return stage.failed(&specs::IN_ORDER, "an event came after a later one", [line.shown()]);
         }
     }
     stage.passed(&specs::IN_ORDER, format!("{} events", lines.iter().filter(|line| line.is_event()).count()));
@@ -98,7 +98,7 @@ fn complete(stage: &Stage<'_>, had: &Transcript, all: &[Line], session: &str, la
     };
     let (mine, theirs) = (text(&had), text(all));
     if mine == theirs && rest(&had) == rest(all) {
-        stage.passed(&specs::RESUMED, format!("behind `{last}`: nothing was missed"));
+        stage.passed(&specs::RESUMED, format!("after `{last}`: nothing was missed"));
         return stage
             .passed(&specs::AT_LEAST_ONCE, format!("{} of {} events were had", had.len(), all.len()));
     }

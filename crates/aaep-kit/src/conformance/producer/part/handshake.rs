@@ -264,7 +264,7 @@ pub(super) async fn full(stage: &Stage<'_>) -> Result<(), Trouble> {
             let again = refusal.get("retry_after_seconds").and_then(Value::as_u64);
             match (code, again) {
                 ("rate_limit", Some(seconds)) => {
-                    stage.passed(spec, format!("behind {had} of them, with {seconds} s"))
+                    stage.passed(spec, format!("after {had} of them, with a retry after {seconds} s"))
                 }
                 ("rate_limit", None) => {
                     stage.failed(spec, "no time to come again was told", [refusal.to_string()])

@@ -176,7 +176,7 @@ fn texts(stage: &Stage<'_>, lines: &[Line]) {
         _ => stage.passed(&specs::VERSIONED, ""),
     }
     let decomposed = judge::decomposed(lines).map(|line| [line.shown()]);
-    stage.hold(&specs::NFC, decomposed, "a letter is written with a mark behind it", "");
+    stage.hold(&specs::NFC, decomposed, "a letter is followed by a combining mark", "");
     let heard = lines.iter().filter(|line| line.way == crate::conformance::transcript::Way::Heard);
     let other = heard.clone().find(|line| !line.json.is_object()).map(|line| [line.shown()]);
     stage.hold(&specs::ONE_EACH, other, "a frame holds something else", format!("{} frames", heard.count()));

@@ -185,7 +185,10 @@ pub(super) async fn outlast(
     let rest = Duration::from_millis(timeout.saturating_sub(age_ms(&line))) + limits::DEFAULT_LATE * 3;
     let settled = talk.until(rest, |lines| judge::settled(lines, prompt)).await;
     let Some(settled) = settled else {
-        let said = format!("nothing happened {} ms behind the time", (limits::DEFAULT_LATE * 3).as_millis());
+        let said = format!(
+            "nothing happened within {} ms after the timeout",
+            (limits::DEFAULT_LATE * 3).as_millis()
+        );
         stage.failed(spec, said, [line.shown()]);
         return None;
     };
@@ -209,7 +212,8 @@ pub(super) async fn timed_out(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), T
     let timeout = timeout_ms(&line).unwrap_or_default();
     let evidence = talk.read(|lines| shown(lines, [prompt, settled]));
     let late = u64::try_from(limits::DEFAULT_LATE.as_millis()).unwrap_or(u64::MAX);
-    let said = format!("it was applied {took} ms behind the timestamp of a prompt that waits {timeout} ms");
+    let said =
+        format!("it was applied {took} ms after the timestamp of a prompt with a timeout of {timeout} ms");
     if took + limits::DEFAULT_EARLY_MS < timeout || took > timeout + late {
         stage.failed(&specs::DEFAULT_ON_TIME, said, evidence.clone());
     } else {

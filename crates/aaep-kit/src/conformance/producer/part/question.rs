@@ -106,7 +106,7 @@ pub(super) async fn asked(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Troub
     if !spoilt && refused.is_empty() {
         stage.passed(&specs::WRONG_KIND, format!("{} wrong ones had no effect", tried.len()));
     } else if !spoilt {
-        stage.failed(&specs::WRONG_KIND, "behind wrong answers a right one was not taken", []);
+        stage.failed(&specs::WRONG_KIND, "after wrong answers a right one was not taken", []);
     }
     unanswered(stage, talk).await
 }
@@ -117,9 +117,9 @@ async fn unanswered(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
         let told = talk.read(|lines| lines[settled].kind());
         match told {
             Some(Kind::StateChanged) => {
-                stage.passed(&specs::UNANSWERED, format!("`state.changed` came behind {took} ms"))
+                stage.passed(&specs::UNANSWERED, format!("`state.changed` came after {took} ms"))
             }
-            Some(kind) => stage.passed(&specs::UNANSWERED, format!("`{kind}` came behind {took} ms")),
+            Some(kind) => stage.passed(&specs::UNANSWERED, format!("`{kind}` came after {took} ms")),
             None => {}
         }
     } else if talk.read(|lines| judge::settled(lines, prompt)).is_none() {

@@ -87,7 +87,7 @@ fn stalled(stage: &Stage<'_>, slow: &Talk, quick: &Talk, sessions: &[String]) {
         }
     }
     let (had, all) = (slow.read(<[Line]>::len), quick.read(<[Line]>::len));
-    stage.passed(spec, format!("{had} messages behind the rest, {all} for who read all the time"));
+    stage.passed(spec, format!("{had} messages after the stall, {all} for a reader that never stopped"));
 }
 
 /// Comes back with an id that nobody knows, while a prompt is open.

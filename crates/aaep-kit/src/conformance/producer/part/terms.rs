@@ -430,9 +430,7 @@ fn numbered(stage: &Stage<'_>, lines: &[Line]) {
             let said = format!("{} follows {}", pair[1].0, pair[0].0);
             stage.failed(&specs::NUMBERED, said, [pair[0].1.shown(), pair[1].1.shown()]);
         }
-        None => {
-            stage.passed(&specs::NUMBERED, format!("{} events, one number behind the other", numbers.len()))
-        }
+        None => stage.passed(&specs::NUMBERED, format!("{} events, numbered without gaps", numbers.len())),
     }
 }
 
@@ -488,7 +486,7 @@ async fn prompt_through(stage: &Stage<'_>, talks: &BTreeMap<&'static str, Talk>)
     match said.as_slice() {
         [] => stage.passed(
             &specs::CRITICAL,
-            format!("to a full bucket and past filters as to others, behind {} ms", late.max(0)),
+            format!("past rate limits and filters as without them, after {} ms", late.max(0)),
         ),
         _ => stage.failed(&specs::CRITICAL, said.join("; "), evidence),
     }

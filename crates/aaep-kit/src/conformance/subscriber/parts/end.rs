@@ -15,13 +15,13 @@ use crate::conformance::subscriber::trial::Trial;
 use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 
-const REFUSED: Expectation = Expectation("R-204", "it bears a refusal with a reason that it does not know");
-const WAITS: Expectation = Expectation("R-129", "it does not ask again without pause when it was refused");
-const CLOSED: Expectation = Expectation("R-121", "it bears that the producer closes");
-const SAYS: Expectation = Expectation("R-130", "it says that it closes when it is told to end");
-const NEGOTIATES: Expectation = Expectation("R-120", "its wishes for other terms are as the schema says");
+const REFUSED: Expectation = Expectation("R-204", "it survives a refusal with an unknown reason");
+const WAITS: Expectation = Expectation("R-129", "it pauses before it retries a refused request");
+const CLOSED: Expectation = Expectation("R-121", "it survives a close of the producer");
+const SAYS: Expectation = Expectation("R-130", "it sends a close when it is told to end");
+const NEGOTIATES: Expectation = Expectation("R-120", "its renegotiations match the schema");
 const SIGNED: Expectation =
-    Expectation("R-167", "it takes no producer without a signed manifest when it demands one");
+    Expectation("R-167", "it rejects a producer without a signed manifest when it demands one");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     negotiated(trial).await?;
@@ -61,7 +61,7 @@ async fn negotiated(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         trial.inapplicable(NEGOTIATES, "it never asked for other terms");
     } else {
         let wrong = wishes.iter().find_map(|wish| wish.amiss().0.first().cloned());
-        trial.hold(NEGOTIATES, wrong.is_none(), wrong.unwrap_or_else(|| "so they are".to_owned()));
+        trial.hold(NEGOTIATES, wrong.is_none(), wrong.unwrap_or_else(|| "all of them do".to_owned()));
     }
     let demands = said.iter().find_map(|said| {
         let demand = said.value.get("capabilities")?.get("accept_signed_manifests_only")?.as_bool()?;
@@ -198,7 +198,7 @@ async fn own_end(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
     let ours = open.subscription.unwrap_or_default();
     let (outcome, said) = match close {
         None => (Outcome::NotShown("it did not end".into()), String::new()),
-        Some(None) => (Outcome::Failed, "it went without a word".to_owned()),
+        Some(None) => (Outcome::Failed, "it ended without a close".to_owned()),
         Some(Some(close)) if close.subscription() != ours => {
             (Outcome::Failed, format!("it closed `{}`, which is not its subscription", close.subscription()))
         }

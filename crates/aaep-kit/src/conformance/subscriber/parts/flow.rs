@@ -9,8 +9,8 @@ use crate::conformance::subscriber::trial::{Sign, Trial};
 use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 
-const SUSTAINED: Expectation = Expectation("R-119", "at the rate that was agreed it loses no prompt");
-const BURST: Expectation = Expectation("R-119", "behind a burst of events it answers the next prompt");
+const SUSTAINED: Expectation = Expectation("R-119", "it loses no prompt at the agreed rate");
+const BURST: Expectation = Expectation("R-119", "it answers the prompt after a burst of events");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if trial.level < 3 || !trial.present().await? {

@@ -10,10 +10,10 @@ use crate::conformance::subscriber::trial::Trial;
 use crate::conformance::subscriber::{Expectation, TrialError};
 
 const FIRST: Expectation = Expectation("R-110", "it begins with a subscription request");
-const FORM: Expectation = Expectation("R-110", "its request is as the schema says");
-const REPLIES: Expectation = Expectation("R-127", "it says that it can answer prompts");
-const LEVEL: Expectation = Expectation("R-125", "it says that it is of this level");
-const TERMS: Expectation = Expectation("R-129", "it takes terms that are lower than it asked for");
+const FORM: Expectation = Expectation("R-110", "its request matches the schema");
+const REPLIES: Expectation = Expectation("R-127", "it declares that it can answer prompts");
+const LEVEL: Expectation = Expectation("R-125", "it declares this level");
+const TERMS: Expectation = Expectation("R-129", "it accepts lower terms than it asked for");
 
 pub(super) const NO_HANDSHAKE: &str = "it makes no handshake";
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let first = said.first().cloned();
     match (&request, &first) {
         (Some(request), Some(first)) if first.text == request.text => {
-            trial.hold(FIRST, true, format!("so it did, at {}", open.face.says()));
+            trial.hold(FIRST, true, format!("it did, at {}", open.face.says()));
         }
         (_, Some(first)) => {
             let said = format!("what came first was `{}`", short(&first.text));
@@ -109,7 +109,7 @@ async fn terms(trial: &mut Trial<'_>, request: Option<&Said>) {
         .count();
     let said = match (requests, gone) {
         (0 | 1, None) => "it stayed, and asked for nothing more".to_owned(),
-        (0 | 1, Some(())) => "its connection ended behind the answer".to_owned(),
+        (0 | 1, Some(())) => "its connection ended after the answer".to_owned(),
         (times, _) => format!("it asked {times} times, instead of keeping to what it was given"),
     };
     trial.hold(TERMS, requests < 2 && gone.is_none(), said);

@@ -6,14 +6,12 @@ use crate::conformance::subscriber::trial::{Sign, Trial};
 use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 
-const RETURNS: Expectation =
-    Expectation("R-143", "it comes back when its connection was cut, and loses nothing");
+const RETURNS: Expectation = Expectation("R-143", "it reconnects after a cut connection and loses nothing");
 const GOES_ON: Expectation = Expectation("R-121", RETURNS.1);
-const RESUMES: Expectation = Expectation("R-149", "it comes back with the id of the last event that it had");
-const PAUSES: Expectation = Expectation("R-121", "it tries again with pauses while it is refused");
-const KILLED: Expectation =
-    Expectation("R-121", "it comes back when the producer was killed and started again");
-const SINGLE: Expectation = Expectation("R-144", "it clears old connections away");
+const RESUMES: Expectation = Expectation("R-149", "it reconnects with the id of its last event");
+const PAUSES: Expectation = Expectation("R-121", "it retries with pauses while it is refused");
+const KILLED: Expectation = Expectation("R-121", "it reconnects after the producer was killed and restarted");
+const SINGLE: Expectation = Expectation("R-144", "it closes old connections");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if !trial.present().await? {
@@ -64,8 +62,8 @@ async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         _ if open.face.is_socket() => {
             (Outcome::Inapplicable("a WebSocket cannot be resumed".into()), String::new())
         }
-        Some(id) if known(&id) => (Outcome::Passed, format!("it asked for what is behind {id}")),
-        Some(id) => (Outcome::Failed, format!("it asked for what is behind `{id}`, which was never sent")),
+        Some(id) if known(&id) => (Outcome::Passed, format!("it asked for the events after {id}")),
+        Some(id) => (Outcome::Failed, format!("it asked for the events after `{id}`, which was never sent")),
         None => (Outcome::Failed, "it came without `Last-Event-ID`".to_owned()),
     };
     trial.check(RESUMES, outcome, said);

@@ -26,11 +26,11 @@ pub(crate) fn asked() -> impl Iterator<Item = &'static str> {
     SCENES.iter().map(|scene| scene.expects.0).chain([SHOWN.0])
 }
 
-const SHOWN: Expectation = Expectation("R-092", "prompts are shown at once, whole and truly");
+const SHOWN: Expectation = Expectation("R-092", "prompts are shown at once, complete and unchanged");
 
 const SCENES: &[Scene] = &[
     Scene {
-        expects: Expectation("R-034", "errors are told promptly, whatever waits"),
+        expects: Expectation("R-034", "errors are reported promptly, whatever is queued"),
         play: |trial| {
             let mut events: Vec<Event> = (1..=limits::TRIAL_BACKLOG)
                 .map(|step| trial.voice.progress(step, limits::TRIAL_BACKLOG))
@@ -40,15 +40,15 @@ const SCENES: &[Scene] = &[
             events
         },
         question: "Many small steps were reported, then an error: “The bank did not answer.” Were you told of the error at \
-                   once, and not only behind all of the steps?",
+                   once, not only after all the steps?",
     },
     Scene {
-        expects: Expectation("R-035", "what can be done about an error is told"),
+        expects: Expectation("R-035", "the remedy for an error is reported"),
         play: |_| Vec::new(),
-        question: "With that error came an advice: “Try again in a minute.” Were you told of it?",
+        question: "That error came with advice: “Try again in a minute.” Were you told?",
     },
     Scene {
-        expects: Expectation("R-038", "states that are not known are told in general words"),
+        expects: Expectation("R-038", "unknown states are reported in general words"),
         play: |trial| {
             let odd = json!({"to_state": "pondering", "summary_normal": "Pondering the matter."});
             vec![trial.voice.go("thinking").with(odd)]
@@ -68,7 +68,7 @@ const SCENES: &[Scene] = &[
                    which?",
     },
     Scene {
-        expects: Expectation("R-061", "pieces that end nowhere are not spoken by themselves"),
+        expects: Expectation("R-061", "pieces without a boundary are not spoken by themselves"),
         play: |trial| {
             let voice = &mut trial.voice;
             vec![
@@ -94,7 +94,7 @@ const SCENES: &[Scene] = &[
         question: "An Arabic sentence was reported. Was it told whole, and where it was shown, did it run from right to left?",
     },
     Scene {
-        expects: Expectation("R-189", "a piece in another language is told in that language"),
+        expects: Expectation("R-189", "a piece in another language is spoken in that language"),
         play: |trial| {
             let voice = &mut trial.voice;
             let french = json!({"language": "fr"});
@@ -141,7 +141,7 @@ async fn prompt(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     }
     let sign = trial.probe().await;
     let question = format!(
-        "You were asked for leave just now. Were you told both what is to be done, “{ACTION}”, and what follows, \
+        "You were just asked for permission. Were you told both what is to be done, “{ACTION}”, and what follows, \
          “{CONSEQUENCE}”, before anything else?"
     );
     let answer = ask(trial, &question).await;
@@ -160,8 +160,8 @@ async fn ask(trial: &Trial<'_>, question: &str) -> Option<bool> {
 
 fn tell(trial: &mut Trial<'_>, expects: Expectation, answer: Option<bool>) {
     let (outcome, said) = match answer {
-        Some(true) => (Outcome::Passed, "so the person at the terminal said"),
-        Some(false) => (Outcome::Failed, "the person at the terminal said no"),
+        Some(true) => (Outcome::Passed, "confirmed by the person at the terminal"),
+        Some(false) => (Outcome::Failed, "denied by the person at the terminal"),
         None => (Outcome::NotShown("the person at the terminal could not tell".into()), ""),
     };
     trial.check(expects, outcome, said);

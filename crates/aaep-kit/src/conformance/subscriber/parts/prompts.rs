@@ -11,13 +11,13 @@ use recount_aaep::wire::Decision;
 
 use super::survive::QUESTIONS;
 
-const LONG: Expectation = Expectation("R-076", "it returns a token of 64 characters as it came");
-const NARROW: Expectation = Expectation("R-078", "it does not decide what a prompt leaves no choice for");
-const BOTH: Expectation = Expectation("R-092", "of two prompts at a time it loses none");
-const TWICE: Expectation = Expectation("R-008", "it answers a prompt once that is delivered twice");
-const WITHDRAWN: Expectation = Expectation("R-090", "it does not answer a prompt that was withdrawn");
-const EXPIRED: Expectation =
-    Expectation("R-090", "it does not answer a prompt whose time was up when it came");
+const LONG: Expectation = Expectation("R-076", "it returns a token of 64 characters unchanged");
+const NARROW: Expectation =
+    Expectation("R-078", "it does not send a decision that the prompt does not allow");
+const BOTH: Expectation = Expectation("R-092", "it loses neither of two simultaneous prompts");
+const TWICE: Expectation = Expectation("R-008", "it answers a repeated prompt once");
+const WITHDRAWN: Expectation = Expectation("R-090", "it does not answer a withdrawn prompt");
+const EXPIRED: Expectation = Expectation("R-090", "it does not answer a prompt that arrives expired");
 const COUNTDOWN: Expectation = Expectation("R-084", "it needs no countdown");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
@@ -74,7 +74,7 @@ async fn long_token(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let sign = trial.ask(prompt, &piece).await;
     trial.follow(&sign).await;
     let said = match &sign {
-        Sign::Answered { .. } => "so it did".to_owned(),
+        Sign::Answered { .. } => "the token came back unchanged".to_owned(),
         Sign::Silent => {
             let others = Said::all(&trial.stage.since(trial.stage.mark().saturating_sub(4)));
             match others.iter().rev().find(|said| said.is_reply() && said.token() != token) {
@@ -231,7 +231,7 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
                 Sign::Answered { reply, .. } => {
                     let behind = reply.at.saturating_duration_since(at);
                     (behind > usual / limits::TRIAL_WITHDRAW_PART)
-                        .then(|| format!("{} ms behind {by} it answered all the same", behind.as_millis()))
+                        .then(|| format!("it still answered {} ms after {by}", behind.as_millis()))
                 }
                 _ => None,
             };
@@ -244,7 +244,7 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
     }
     let holds = late.is_none();
-    trial.hold(WITHDRAWN, holds, late.unwrap_or_else(|| "it let go of it".to_owned()));
+    trial.hold(WITHDRAWN, holds, late.unwrap_or_else(|| "it dropped the prompt".to_owned()));
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::limits;
 
 pub(super) const GONE: &str = "the subscriber was gone";
 pub(super) const SILENT_BY_ITSELF: &str = "it answers nothing by itself";
-const TAKES: Expectation = Expectation("R-145", "it takes events, and its replies come");
+const TAKES: Expectation = Expectation("R-145", "it takes events, and its replies arrive");
 
 const FOREIGN: &str = "https://example.org/some-other-protocol/v1";
 const EXTENSION: &str = "https://example.org/extension/v1";
@@ -129,21 +129,21 @@ fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
     let huge = "c".repeat(limits::TRIAL_HUGE_EVENT);
     vec![
         (
-            Expectation("R-005", "it bears events of types that it does not know"),
+            Expectation("R-005", "it survives events of unknown types"),
             vec![piece(&event(
                 json!({"type": "xray:thing.happened", "@context": both, "finding": {"a": 1}}),
             ))],
         ),
         (
-            Expectation("R-005", "it bears frames with names that it does not know"),
+            Expectation("R-005", "it survives frames with unknown names"),
             vec![piece(&event(json!({"type": "xray:thing.happened", "@context": both}))).named("xray.event")],
         ),
         (
-            Expectation("R-204", "it bears event types of a later version"),
+            Expectation("R-204", "it survives event types of a later version"),
             vec![piece(&event(json!({"type": "aaep:agent.mood.changed", "from_mood": "calm"})))],
         ),
         (
-            Expectation("R-204", "it bears fields and words of a later version"),
+            Expectation("R-204", "it survives fields and words of a later version"),
             vec![
                 piece(&event(
                     json!({"urgency": "whenever", "verbosity": "poetic", "later_field": [1, {"a": null}]}),
@@ -152,14 +152,14 @@ fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
             ],
         ),
         (
-            Expectation("R-017", "it bears objects of extensions that it does not know"),
+            Expectation("R-017", "it survives objects of unknown extensions"),
             vec![piece(&event(json!({
                 "@context": both,
                 "extensions": {"xray": {"dose": 3, "nested": {"list": [1, 2, 3]}}},
             })))],
         ),
         (
-            Expectation("R-038", "it bears states that it does not know"),
+            Expectation("R-038", "it survives unknown states"),
             vec![
                 piece(&event(json!({
                     "type": "aaep:agent.state.changed", "from_state": "thinking", "to_state": "pondering",
@@ -174,7 +174,7 @@ fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
         (
             Expectation(
                 "R-021",
-                "it bears events that are nested deeply, have many fields, or hold a long string",
+                "it survives events that are nested deeply, have many fields, or hold a long string",
             ),
             vec![
                 piece(&event(json!({"@context": both, "extensions": {"xray": deep}}))),
@@ -183,11 +183,11 @@ fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
             ],
         ),
         (
-            Expectation("R-021", "it bears an event of more than 64 KiB"),
+            Expectation("R-021", "it survives an event of more than 64 KiB"),
             vec![piece(&event(json!({"@context": both, "extensions": {"xray": {"image": large}}})))],
         ),
         (
-            Expectation("R-148", "it bears an event of a mebibyte"),
+            Expectation("R-148", "it survives an event of a mebibyte"),
             vec![piece(&event(json!({"@context": both, "extensions": {"xray": {"image": huge}}})))],
         ),
     ]
@@ -229,9 +229,9 @@ fn broken(trial: &mut Trial<'_>) -> Vec<Stimulus> {
     .map(|fields| piece(&voice.progress(1, 3).with(fields)))
     .collect();
     vec![
-        (Expectation("R-025", "it bears half an event"), vec![raw(half)]),
+        (Expectation("R-025", "it survives half an event"), vec![raw(half)]),
         (
-            Expectation("R-022", "it bears what is no JSON in UTF-8"),
+            Expectation("R-022", "it survives bytes that are not JSON in UTF-8"),
             vec![
                 raw(b"hello"),
                 raw(b"{\"type\": \"aaep:agent.progress.updated\", }"),
@@ -242,15 +242,15 @@ fn broken(trial: &mut Trial<'_>) -> Vec<Stimulus> {
             ],
         ),
         (
-            Expectation("R-022", "it bears half of a character"),
+            Expectation("R-022", "it survives a lone surrogate"),
             vec![raw(b"{\"summary_normal\": \"\\ud800\"}")],
         ),
         (
-            Expectation("R-022", "it bears JSON that is no object"),
+            Expectation("R-022", "it survives JSON that is not an object"),
             vec![raw(b"[]"), raw(b"null"), raw(b"7"), raw(b"\"text\"")],
         ),
-        (Expectation("R-003", "it bears events that lack a field of the envelope"), bare),
-        (Expectation("R-022", "it bears fields of the wrong type"), wrong),
+        (Expectation("R-003", "it survives events that lack a field of the envelope"), bare),
+        (Expectation("R-022", "it survives fields of the wrong type"), wrong),
     ]
 }
 
@@ -273,12 +273,12 @@ async fn decoys(trial: &mut Trial<'_>) -> Result<(), TrialError> {
             piece(&foreign.event.clone().with(json!({ "@context": FOREIGN }))),
         ),
         (
-            Expectation("R-025", "it answers no prompt that is broken off"),
+            Expectation("R-025", "it answers no truncated prompt"),
             half.clone(),
             Piece::new(None, &whole.as_bytes()[..cut]),
         ),
         (
-            Expectation("R-022", "it answers no prompt that is no JSON"),
+            Expectation("R-022", "it answers no prompt that is not JSON"),
             comma.clone(),
             Piece::new(None, format!("{},}}", &comma_text[..comma_text.len() - 1])),
         ),
@@ -313,7 +313,7 @@ async fn decoys(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 async fn asked_oddly(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     type Odd = fn(&Event) -> Piece;
     let odd: [(Expectation, Odd); 6] = [
-        (Expectation("R-006", "it knows a prompt by the full name of its type"), |event| {
+        (Expectation("R-006", "it recognizes a prompt by the full name of its type"), |event| {
             let uri = recount_aaep::Kind::AwaitingConfirmation.uri();
             piece(&event.clone().with(json!({ "type": uri })))
         }),
