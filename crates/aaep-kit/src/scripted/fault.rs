@@ -1,4 +1,4 @@
-//! What can be wrong, each thing with the requirement it breaks. Words only; who does it wrong is elsewhere.
+//! The faults of the scripted producer, each with the requirement that it breaks. Data only.
 
 use crate::faults::faults;
 

@@ -1,4 +1,4 @@
-//! What a scripted subscriber can do wrong: one thing at a time, each with the requirement that it breaks.
+//! The faults of the scripted subscriber, each with the requirement that it breaks.
 
 use crate::faults::faults;
 

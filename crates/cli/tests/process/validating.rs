@@ -60,13 +60,13 @@ fn what_cannot_be_read_or_is_empty_ends_with_2_and_the_others_are_told() {
     let (folder, bad) = (tempfile::tempdir().unwrap(), corpus("bad.appendix8.4.jsonl"));
     let (folder, bad) = (folder.path().to_str().unwrap(), bad.to_str().unwrap());
     let missing = format!("{folder}/missing.jsonl");
-    validate(&[&missing]).bad(2, &format!("recount: {missing}: it cannot be read: No such file"));
-    validate(&[folder]).bad(2, &format!("{folder}: it cannot be read: Is a directory"));
-    validate(&[]).bad(2, "-: it is empty");
-    validate_input(b"\r\n \n", &[]).bad(2, "-: it is empty");
+    validate(&[&missing]).bad(2, &format!("recount: {missing}: cannot be read: No such file"));
+    validate(&[folder]).bad(2, &format!("{folder}: cannot be read: Is a directory"));
+    validate(&[]).bad(2, "-: empty");
+    validate_input(b"\r\n \n", &[]).bad(2, "-: empty");
     let answer = validate(&[&missing, folder, bad]);
     assert_eq!(answer.status, 2, "{answer:?}");
-    assert!(answer.words.contains("missing.jsonl: it cannot be read: No such file"), "{answer:?}");
+    assert!(answer.words.contains("missing.jsonl: cannot be read: No such file"), "{answer:?}");
     assert!(answer.words.contains("(and one more file)"), "{answer:?}");
     assert!(answer.data.contains(":3: error tool.unconfirmed: "), "{answer:?}");
     assert!(answer.data.ends_with("1 error, 1 warning, 2 without a verdict\n"), "{answer:?}");
