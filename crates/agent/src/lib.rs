@@ -38,6 +38,7 @@ mod together;
 pub mod tool;
 pub mod tools;
 mod turn;
+pub mod web;
 mod worker;
 mod workspace;
 

@@ -425,6 +425,11 @@ pub const OWN_GIT_OUTPUT_BYTES_MAX: usize = 64 << 20;
 /// Arguments of a tool that runs git; more are refused with `invalid_input`.
 pub const GIT_ARGUMENTS_MAX: usize = 256;
 
+// The web.
+
+/// Bytes of an address; a longer one is refused with `url_refused`.
+pub const WEB_URL_BYTES_MAX: usize = 8 << 10;
+
 // Policy.
 
 /// Commands of one command line that are judged one by one; a line with more cannot be judged in full, so people are
