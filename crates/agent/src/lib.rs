@@ -16,6 +16,7 @@ mod ending;
 mod execute;
 mod git;
 mod given;
+mod headers;
 mod instructions;
 mod leave;
 pub mod limits;

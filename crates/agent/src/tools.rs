@@ -19,7 +19,7 @@ pub mod git_status;
 mod glob;
 mod grep;
 mod hand_off;
-mod input;
+pub(crate) mod input;
 mod multi_edit;
 mod output;
 pub(crate) mod places;

@@ -103,6 +103,13 @@ impl WebUrl {
         &self.0
     }
 
+    /// The address without what is searched for in it.
+    pub(crate) fn without_query(&self) -> String {
+        let mut url = self.0.clone();
+        url.set_query(None);
+        url.to_string()
+    }
+
     /// As addresses have it: an address of IPv6 is in brackets.
     pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
