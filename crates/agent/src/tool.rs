@@ -184,7 +184,9 @@ pub struct Terms {
 
 /// Asks the policy about a host that a call comes to while it runs, such as that of a redirect. Cheap to clone.
 #[derive(Clone)]
-pub struct HostJudge(Arc<dyn Fn(&str, &Assessment) -> HostVerdict + Send + Sync>);
+pub struct HostJudge(Arc<JudgeHost>);
+
+type JudgeHost = dyn Fn(&str, &Assessment) -> HostVerdict + Send + Sync;
 
 /// What it says.
 #[derive(Debug, Clone, PartialEq, Eq)]

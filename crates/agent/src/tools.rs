@@ -123,6 +123,12 @@ impl Tools {
         self.by_name.keys().map(String::as_str)
     }
 
+    /// Those of which calls can be made, in alphabetical order.
+    pub fn available(&self) -> impl Iterator<Item = &str> {
+        let tools = self.by_name.iter().filter(|(_, tool)| tool.unavailable().is_none());
+        tools.map(|(name, _)| name.as_str())
+    }
+
     /// What a model is told of these tools, in this order.
     pub fn specs(&self, names: &[impl AsRef<str>]) -> Result<Vec<ToolSpec>, UnknownTool> {
         names.iter().map(|name| self.get(name.as_ref()).map(|tool| spec(&**tool))).collect()

@@ -19,7 +19,6 @@ mod search_tool;
 mod settings;
 mod text;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +38,9 @@ use crate::tools::Tools;
 
 /// The tools of [`Web::add_to`], in alphabetical order.
 pub const WEB_TOOLS: &[&str] = &["http_request", "web_fetch", "web_search"];
+
+/// The one that needs a provider.
+pub const WEB_SEARCH: &str = "web_search";
 
 /// What the web tools share. Cheap to clone.
 #[derive(Clone)]
@@ -165,11 +167,6 @@ impl Web {
     fn patience(&self) -> WebPatience {
         self.patience
     }
-}
-
-/// The hosts of headers, for an operator.
-pub fn hosts_in_words(hosts: &BTreeMap<String, HostSettings>) -> Vec<&str> {
-    hosts.keys().map(String::as_str).collect()
 }
 
 /// A host, which is reached with encryption, or a whole origin.

@@ -124,7 +124,7 @@ impl Received {
 
 /// What is written down of requests so far.
 #[derive(Default)]
-struct Told {
+struct HopLog {
     /// Events that are not told yet.
     waiting: Vec<Draft>,
     /// When the request was sent whose response is not written down yet.
@@ -135,7 +135,7 @@ impl Exchange<'_> {
     /// Sends a request and reads its response, or that of where it leads.
     pub(crate) async fn run(mut self, request: WebRequest, mut cancel: Cancel) -> Result<Received, Stop> {
         let until = recount_world::moment() + self.whole;
-        let mut told = Told::default();
+        let mut told = HopLog::default();
         let ended = {
             let following = tokio::time::timeout_at(until, self.follow(request, until, &mut told));
             tokio::select! {
@@ -166,7 +166,7 @@ impl Exchange<'_> {
         &mut self,
         mut request: WebRequest,
         until: Instant,
-        told: &mut Told,
+        told: &mut HopLog,
     ) -> Result<Received, Stop> {
         for hops_left in (0..=limits::WEB_REDIRECTS_MAX).rev() {
             let addresses = self.addresses(&request.url).await?;
@@ -220,7 +220,7 @@ impl Exchange<'_> {
     }
 
     /// Writes down that a request is sent, before it is.
-    async fn announce(&mut self, request: &WebRequest, told: &mut Told) -> Result<(), Stop> {
+    async fn announce(&mut self, request: &WebRequest, told: &mut HopLog) -> Result<(), Stop> {
         let mut requested = Requested::new(self.call.clone());
         requested.method = Some(request.method.to_string());
         requested.header_keys = Some(request.header_keys());
@@ -239,7 +239,7 @@ impl Exchange<'_> {
     }
 
     /// The event of a response, as far as it is known.
-    fn responded(&self, told: &mut Told) -> ResponseData {
+    fn responded(&self, told: &mut HopLog) -> ResponseData {
         let mut data = ResponseData::new(self.call.clone());
         let took = told.sent.take().map(|sent| sent.elapsed().as_millis());
         data.duration_ms = took.and_then(|took| u64::try_from(took).ok());
@@ -333,7 +333,7 @@ impl Exchange<'_> {
         request: WebRequest,
         response: Response,
         until: Instant,
-        told: &mut Told,
+        told: &mut HopLog,
     ) -> Result<Received, Stop> {
         let (status, headers) = (response.status(), response.headers().clone());
         let encoding =

@@ -9,7 +9,6 @@ use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 use reqwest::Url;
 
-use super::text::ReadableText;
 use crate::limits;
 use crate::tools::cut_bytes;
 
@@ -66,11 +65,19 @@ pub(crate) fn text_of(html: &str, from: &Url) -> ReadableText {
     });
     emitter.naively_switch_states(true);
     // Reading a string cannot fail.
-    for token in Tokenizer::new_with_emitter(html, emitter) {
-        let Ok(never) = token;
-        match never {}
-    }
+    let Ok(()) = Tokenizer::new_with_emitter(html, emitter).finish();
     page.finish()
+}
+
+/// A body as text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ReadableText {
+    pub(crate) title: Option<String>,
+    pub(crate) text: String,
+    /// Whether it is what was left of HTML.
+    pub(crate) is_extracted: bool,
+    /// Whether there was more than may be read.
+    pub(crate) is_cut: bool,
 }
 
 struct PageText {

@@ -9,10 +9,10 @@ use recount_event::family::tool::RiskLevel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Web;
 use super::call::FOREIGN;
 use super::exchange::{Exchange, WebEvents};
 use super::provider::SearchHit;
+use super::{WEB_SEARCH, Web};
 use crate::limits;
 use crate::tool::{Assessment, How, Job, Outcome, Targets, Tool};
 use crate::tools::ending::{Stop, completed, cut};
@@ -30,7 +30,7 @@ struct WebSearchInput {
 
 impl Tool for WebSearch {
     fn name(&self) -> &'static str {
-        "web_search"
+        WEB_SEARCH
     }
 
     fn kind(&self) -> &'static str {

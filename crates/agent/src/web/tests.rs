@@ -1,6 +1,6 @@
 //! Calls of the web tools against a real server on this machine.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Server {
             }
             Reply::Stall(bytes) => {
                 stream.write_all(&bytes).await.ok();
-                stream.read(&mut [0]).await.ok();
+                stream.read_exact(&mut [0]).await.ok();
             }
         }
     }

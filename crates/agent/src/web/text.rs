@@ -5,7 +5,7 @@
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use reqwest::Url;
 
-use super::html;
+use super::html::{self, ReadableText};
 
 /// What a response says of its body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,17 +47,6 @@ impl MediaType {
             _ => None,
         }
     }
-}
-
-/// A body as text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ReadableText {
-    pub(crate) title: Option<String>,
-    pub(crate) text: String,
-    /// Whether it is what was left of HTML.
-    pub(crate) is_extracted: bool,
-    /// Whether there was more than may be read.
-    pub(crate) is_cut: bool,
 }
 
 /// The text of a body as it is, or `None` where it is none.
