@@ -452,7 +452,7 @@ pub const WEB_TIMEOUT: Duration = Duration::from_secs(30);
 /// Hosts that have headers of their own; with more the configuration is refused.
 pub const WEB_HOSTS_MAX: usize = 64;
 
-/// Headers that a call may send; one with more fails with `invalid_input`.
+/// Headers that a call may send; one with more is refused.
 pub const WEB_HEADERS_SENT_MAX: usize = 32;
 
 /// Headers of a response; one with more fails with `response_invalid`.

@@ -74,6 +74,7 @@ impl WebCall<'_> {
             web: self.web,
             events: self.events,
             call: job.call,
+            world: job.world,
             guard: Some(&self.web.guard),
             may_follow: &may_follow,
             teller: &mut *job.teller,

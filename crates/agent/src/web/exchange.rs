@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use recount_event::family::web::{Requested, Response as ResponseData};
 use recount_event::{Draft, ForeignId, Payload};
+use recount_world::World;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ use crate::limits;
 use crate::model::innermost;
 use crate::tool::{Cancel, Teller};
 use crate::tools::cut_bytes;
-use crate::tools::ending::Stop;
+use crate::tools::ending::{Stop, aside};
 
 /// Which events a request is told by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) web: &'a Web,
     pub(crate) events: WebEvents,
     pub(crate) call: &'a ForeignId,
+    pub(crate) world: &'a World,
     /// `None`: the host is the operator's choice, and no redirect is followed.
     pub(crate) guard: Option<&'a WebGuard>,
     pub(crate) may_follow: MayFollow<'a>,
@@ -248,8 +250,14 @@ impl Exchange<'_> {
 
     async fn send(&mut self, request: &WebRequest, addresses: Vec<SocketAddr>) -> Result<Response, Stop> {
         let host = request.url.host();
-        let client = client(&request.url, addresses.clone(), self.web.patience().connect)
-            .map_err(|why| Stop::failed("internal", format!("a request cannot be prepared: {why}")))?;
+        let (is_secure, pinned, connect) =
+            (request.url.is_secure(), addresses.clone(), self.web.patience().connect);
+        // Certificates of the system are read for it.
+        let client = aside(self.world, move || {
+            client(is_secure, pinned, connect)
+                .map_err(|why| Stop::failed("internal", format!("a request cannot be prepared: {why}")))
+        });
+        let client = client.await?;
         let mut sending = client
             .request(request.method.clone(), request.url.url().clone())
             .headers(request.headers.clone());
@@ -395,7 +403,7 @@ impl Exchange<'_> {
 }
 
 /// A client for one hop: it knows the addresses that were checked and no others, follows nothing, and uses no proxy.
-fn client(url: &WebUrl, addresses: Vec<SocketAddr>, connect: Duration) -> Result<Client, String> {
+fn client(is_secure: bool, addresses: Vec<SocketAddr>, connect: Duration) -> Result<Client, String> {
     // Whose cryptography TLS uses is for the process to say, once; a choice made earlier is as good.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut client = Client::builder()
@@ -408,7 +416,7 @@ fn client(url: &WebUrl, addresses: Vec<SocketAddr>, connect: Duration) -> Result
         .connect_timeout(connect)
         .pool_max_idle_per_host(0)
         .tcp_nodelay(true);
-    if !url.is_secure() {
+    if !is_secure {
         // No certificate is looked at, so none is read, and a machine without any will do.
         client = client.tls_certs_only([]);
     }

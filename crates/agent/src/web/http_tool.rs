@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::call::{self, FOREIGN, WebCall};
 use super::exchange::WebEvents;
@@ -51,8 +51,15 @@ const TOLD: &[&str] = &[
 struct HttpRequestInput {
     method: Option<String>,
     url: String,
-    headers: Option<Map<String, Value>>,
+    #[serde(default)]
+    headers: Vec<HeaderInput>,
     body: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct HeaderInput {
+    name: String,
+    value: String,
 }
 
 impl Tool for HttpRequest {
@@ -77,7 +84,19 @@ impl Tool for HttpRequest {
                 "description": "The address, with http:// or https://."
             },
             "method": { "type": "string", "enum": METHODS, "description": "GET if it is missing." },
-            "headers": { "type": "object", "description": "Headers by name, each a text." },
+            "headers": {
+                "type": "array", "maxItems": limits::WEB_HEADERS_SENT_MAX,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "name": { "type": "string", "minLength": 1 },
+                        "value": { "type": "string" }
+                    },
+                    "required": ["name", "value"],
+                    "additionalProperties": false
+                },
+                "description": "Headers to send."
+            },
             "body": {
                 "type": "string", "maxLength": limits::CALL_INPUT_BYTES_MAX,
                 "description": "The body, as text; name its type in the header Content-Type."
@@ -156,18 +175,7 @@ fn request(given: &Value) -> Result<WebRequest, Stop> {
     let method: Method = method.parse().map_err(|_| wrong(format!("{method:?} is no method")))?;
     let url = WebUrl::read(&url).map_err(|why| Stop::failed(why.code(), why.to_string()))?;
     let mut request = WebRequest::new(method, url, "*/*");
-    let headers = headers.unwrap_or_default();
-    if headers.len() > limits::WEB_HEADERS_SENT_MAX {
-        return Err(wrong(format!(
-            "{} headers; send at most {}",
-            headers.len(),
-            limits::WEB_HEADERS_SENT_MAX
-        )));
-    }
-    for (name, value) in &headers {
-        let Some(value) = value.as_str() else {
-            return Err(wrong(format!("the header {name:?} must be a text")));
-        };
+    for HeaderInput { name, value } in &headers {
         request.add_header(name, value).map_err(wrong)?;
     }
     if let Some(body) = body {

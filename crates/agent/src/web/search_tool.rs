@@ -92,6 +92,7 @@ impl WebSearch {
             web: &self.0,
             events: WebEvents::Search,
             call: job.call,
+            world: job.world,
             guard: None,
             may_follow: &|_| Ok(()),
             teller: &mut *job.teller,

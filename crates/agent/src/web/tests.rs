@@ -221,7 +221,7 @@ async fn a_request_carries_what_the_call_says_and_tells_what_came() {
     let web = web("", &[server.address.to_string()]);
     let input = json!({
         "url": server.url("/items"), "method": "POST", "body": "{\"a\":1}",
-        "headers": { "X-Mine": "canary-of-the-call", "Accept": "application/json" }
+        "headers": [{ "name": "X-Mine", "value": "canary-of-the-call" }, { "name": "Accept", "value": "application/json" }]
     });
     let reply = |_: &str| {
         let headers =
@@ -265,8 +265,16 @@ async fn what_cannot_be_sent_is_refused_before_anything_is() {
         ("web_fetch", json!({ "url": "file:///etc/passwd" }), "url_refused"),
         ("http_request", json!({ "url": "http://a:b@1.1.1.1/" }), "url_refused"),
         ("http_request", json!({ "url": "http://1.1.1.1/", "body": "x" }), "invalid_input"),
-        ("http_request", json!({ "url": "http://1.1.1.1/", "headers": { "Host": "x" } }), "invalid_input"),
-        ("http_request", json!({ "url": "http://1.1.1.1/", "headers": { "X": 7 } }), "invalid_input"),
+        (
+            "http_request",
+            json!({ "url": "http://1.1.1.1/", "headers": [{ "name": "Host", "value": "x" }] }),
+            "invalid_input",
+        ),
+        (
+            "http_request",
+            json!({ "url": "http://1.1.1.1/", "headers": [{ "name": "a b", "value": "x" }] }),
+            "invalid_input",
+        ),
         ("web_search", json!({ "query": "x" }), "tool_unavailable"),
     ] {
         let outcome = call(&mut scene, &web, tool, input.clone(), &server, |_| page("no")).await;
@@ -330,8 +338,7 @@ async fn a_rule_may_allow_or_forbid_the_host_of_a_redirect() {
             answer.clone()
         });
         let before = server.seen().len();
-        let input =
-            json!({ "url": format!("http://a.example:{port}/"), "headers": { "Authorization": "canary" } });
+        let input = json!({ "url": format!("http://a.example:{port}/"), "headers": [{ "name": "Authorization", "value": "canary" }] });
         let reply = |path: &str| {
             if path == "/" { moved(307, &format!("http://b.example:{port}/next")) } else { page("here") }
         };
@@ -449,12 +456,21 @@ async fn slow_servers_are_left_and_what_came_is_told() {
     let outcome = call(&mut scene, &web, "web_fetch", json!({ "url": server.url("/") }), &server, cut).await;
     assert_eq!(code(&outcome), "response_cut", "{outcome:?}");
     assert!(outcome.output.contains("\nhalf\n"), "{}", outcome.output);
-    // And one that is no server of the web, or none at all.
+    // And one that is no server of the web.
     let outcome = call(&mut scene, &web, "web_fetch", json!({ "url": server.url("/") }), &server, |_| {
         Reply::Whole(b"220 mail\r\n".to_vec())
     })
     .await;
     assert_eq!(code(&outcome), "response_invalid", "{outcome:?}");
+    // One that is gone, with and without encryption.
+    let gone = server.address;
+    drop(server);
+    let idle = Server::start().await;
+    for scheme in ["http", "https"] {
+        let input = json!({ "url": format!("{scheme}://{gone}/") });
+        let outcome = call(&mut scene, &web, "web_fetch", input, &idle, |_| page("no")).await;
+        assert_eq!(code(&outcome), "unreachable", "{outcome:?}");
+    }
 }
 
 #[tokio::test]
