@@ -169,7 +169,12 @@ impl Agent {
 
     /// Those of ours, by name. Where an application came to bring one of the same name, it is the application's.
     fn own_names(&self, order: &Order) -> Vec<&str> {
-        let is_own = |name: &&str| self.offers(order, name) && !client::carries_out(order, name);
+        // One that no call of can succeed is offered where the order names it, so that the log says why it is not.
+        let works = |name: &str| {
+            order.tools.is_some() || self.tool(name).is_some_and(|tool| tool.unavailable().is_none())
+        };
+        let is_own =
+            |name: &&str| self.offers(order, name) && works(name) && !client::carries_out(order, name);
         self.settings.tools.names().filter(is_own).collect()
     }
 

@@ -16,6 +16,7 @@ mod ending;
 mod execute;
 mod git;
 mod given;
+mod headers;
 mod instructions;
 mod leave;
 pub mod limits;
@@ -38,6 +39,7 @@ mod together;
 pub mod tool;
 pub mod tools;
 mod turn;
+pub mod web;
 mod worker;
 mod workspace;
 

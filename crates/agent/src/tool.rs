@@ -25,7 +25,7 @@ pub use crate::approved::{Approved, FileChange, Rewritten};
 pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &str;
 
-    /// `shell`, `git`, `file`, `search`, `todo`, `ask` or `mcp`; written to `tool.invoked`.
+    /// `shell`, `git`, `file`, `search`, `todo`, `ask`, `web` or `mcp`; written to `tool.invoked`.
     fn kind(&self) -> &'static str;
 
     /// For the model.
@@ -33,6 +33,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// A JSON Schema of its input: an object that admits no unknown property.
     fn schema(&self) -> Value;
+
+    /// Why no call can be made, where the server lacks what it needs.
+    fn unavailable(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Of a tool of an MCP server: where it is from, and what the configuration says of its calls.
     fn origin(&self) -> Option<&McpOrigin> {
@@ -173,6 +178,40 @@ pub struct Terms {
     pub command_timeout: std::time::Duration,
     /// Bytes of output that a command may write before it is stopped.
     pub output_bytes_max: u64,
+    /// What the policy says of hosts that a call did not name.
+    pub hosts: HostJudge,
+}
+
+/// Asks the policy about a host that a call comes to while it runs, such as that of a redirect. Cheap to clone.
+#[derive(Clone)]
+pub struct HostJudge(Arc<JudgeHost>);
+
+type JudgeHost = dyn Fn(&str, &Assessment) -> HostVerdict + Send + Sync;
+
+/// What it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostVerdict {
+    Allowed,
+    /// Only with an approval, of which this call has none: why.
+    Asks(String),
+    Blocked(String),
+}
+
+impl HostJudge {
+    pub fn new(judge: impl Fn(&str, &Assessment) -> HostVerdict + Send + Sync + 'static) -> Self {
+        HostJudge(Arc::new(judge))
+    }
+
+    /// Judges what a tool is about to do.
+    pub fn judge(&self, tool: &str, assessment: &Assessment) -> HostVerdict {
+        (self.0)(tool, assessment)
+    }
+}
+
+impl std::fmt::Debug for HostJudge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HostJudge")
+    }
 }
 
 /// Where events are told that come while a call runs. Answers when they are durable.

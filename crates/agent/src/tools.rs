@@ -19,7 +19,7 @@ pub mod git_status;
 mod glob;
 mod grep;
 mod hand_off;
-mod input;
+pub(crate) mod input;
 mod multi_edit;
 mod output;
 pub(crate) mod places;
@@ -121,6 +121,12 @@ impl Tools {
     /// In alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
+    }
+
+    /// Those of which calls can be made, in alphabetical order.
+    pub fn available(&self) -> impl Iterator<Item = &str> {
+        let tools = self.by_name.iter().filter(|(_, tool)| tool.unavailable().is_none());
+        tools.map(|(name, _)| name.as_str())
     }
 
     /// What a model is told of these tools, in this order.

@@ -11,6 +11,7 @@ use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
 use recount_agent::tools::{COMMAND_TOOLS, Tools};
+use recount_agent::web::{WEB_SEARCH, WEB_TOOLS};
 use recount_agent::{Agent, CommandFacts, Settings, SystemFacts, WorkspaceFacts, Workspaces};
 use recount_api::admin::Check;
 use recount_engine::{Engine, Error, Profiles};
@@ -53,7 +54,9 @@ pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, Start
 /// works.
 pub fn default_system_prompt(config: &Config) -> String {
     let standard = Tools::standard();
-    let mut names: Vec<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).collect();
+    let is_found = |name: &&str| *name != WEB_SEARCH || config.runs.web.search_in_words().is_some();
+    let web = WEB_TOOLS.iter().copied().filter(is_found);
+    let mut names: Vec<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).chain(web).collect();
     names.sort_unstable();
     let sandboxed = config.runs.sandbox.mode != recount_agent::sandbox::Mode::Off;
     recount_agent::default_system(&SystemFacts {
@@ -78,6 +81,14 @@ impl AgentPool {
         if let Ok(sandbox) = &sandbox {
             tools.add_commands(sandbox);
         }
+        let lets_anybody_in = config.bind.ip().to_canonical().is_loopback() && !config.access.require_token;
+        let mut web = runs.web.clone();
+        if lets_anybody_in {
+            web = web.without_loopback(
+                "this server requires no token, so that a call could answer for a person; start it with --require-token",
+            );
+        }
+        web.add_to(&mut tools);
         let policy = match &runs.policy {
             None => Policy::default(),
             Some(path) => read_policy(path, &tools, &runs.mcp)?,
@@ -92,7 +103,7 @@ impl AgentPool {
             allowed: runs.workspaces.iter().map(|path| as_it_is(path)).collect(),
             data,
             at_once: runs.at_once,
-            lets_anybody_in: config.bind.ip().to_canonical().is_loopback() && !config.access.require_token,
+            lets_anybody_in,
             keep: runs.keep,
             workspace_instructions: runs.workspace_instructions,
             tools,

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_agent::web::WebSettings;
 use recount_engine::Policy;
 use recount_log_sqlite::Durability;
 
@@ -81,8 +82,9 @@ impl Config {
         let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
         let values = Values::read(&mut look, &options, &place)?;
         let folders = Folders { home, beside: &beside };
-        let runs =
-            runs::settle(&mut look, &values, file.sandbox_environment, file.models, &file.mcp, &folders)?;
+        let web = WebSettings { hosts: file.web_hosts, search: file.web_search, ..WebSettings::default() };
+        let environment = file.sandbox_environment;
+        let runs = runs::settle(&mut look, &values, environment, file.models, &file.mcp, web, &folders)?;
         let agents = agents::settle(&mut look, file.agents, &runs, folders.home.as_deref())?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage("no data folder is known: HOME is not set; use --data FOLDER"));

@@ -127,7 +127,9 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
 
 /// Secrets that the configuration holds or names, besides those of `[redaction]`.
 fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
-    [registry.secrets.clone(), config.agents.secrets(), config.runs.mcp.secrets().to_vec()].concat()
+    let runs = &config.runs;
+    [registry.secrets.clone(), config.agents.secrets(), runs.mcp.secrets().to_vec(), runs.web.secrets()]
+        .concat()
 }
 
 /// A server within another program: what that program needs of it.

@@ -37,4 +37,5 @@ mod together;
 mod tools;
 mod toys;
 mod waits;
+mod web;
 mod workspaces;

@@ -12,6 +12,7 @@ use recount_agent::model::{Message, ModelsSettings, Part, Registry};
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tools::Tools;
+use recount_agent::web::Web;
 use recount_agent::{Agent, Settings, Workspaces};
 use recount_engine::{
     Delivery, Engine, Framing, ListQuery, NewRun, Order, Profiles, Redactor, SEAL_KEY_BYTES,
@@ -61,6 +62,8 @@ pub(crate) struct Setup {
     pub(crate) mcp: String,
     /// Where its processes run; as other commands when it is not said.
     pub(crate) mcp_sandbox: Option<Arc<Sandbox>>,
+    /// Its tools are added if it is set.
+    pub(crate) web: Option<Web>,
     /// The system prompt; empty for none, and `None` for the default.
     pub(crate) system: Option<String>,
     /// How long the test waits for what must come; nothing is measured by it.
@@ -83,6 +86,7 @@ impl Default for Setup {
             profiles: Arc::default(),
             mcp: String::new(),
             mcp_sandbox: None,
+            web: None,
             system: Some(String::new()),
             patience: PATIENCE,
         }
@@ -397,6 +401,9 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
     let mut tools = Tools::standard();
     tools.set_at_once(setup.tools_at_once);
     tools.add_commands(sandbox);
+    if let Some(web) = &setup.web {
+        web.add_to(&mut tools);
+    }
     toys.put_into(&mut tools);
     let workspaces = Workspaces {
         home: root.join("workspaces"),

@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tool::{
-    Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Rewritten, Teller, Terms, Tool,
+    Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, Rewritten, Teller, Terms,
+    Tool,
 };
 use recount_agent::tools::shell::ShellExec;
 use recount_event::family::artifact;
@@ -132,6 +133,7 @@ impl Ground {
             network: false,
             command_timeout: PATIENCE,
             output_bytes_max: 64 << 20,
+            hosts: HostJudge::new(|_, _| HostVerdict::Blocked("these tools reach no host".to_owned())),
         };
         Ground {
             _folder: folder,

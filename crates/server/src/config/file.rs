@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use recount_agent::mcp::McpSettings;
 use recount_agent::model::ModelsSettings;
+use recount_agent::web::{HostSettings, SearchSettings};
 use recount_api::spelling;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 
@@ -25,11 +26,13 @@ pub(super) struct File {
     pub(super) sandbox_environment: BTreeMap<String, String>,
     pub(super) models: ModelsSettings,
     pub(super) mcp: McpSettings,
+    pub(super) web_hosts: BTreeMap<String, HostSettings>,
+    pub(super) web_search: Option<SearchSettings>,
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
 }
 
 /// Keys of structures, which the table does not have.
-const STRUCTURES: [&str; 4] = ["agents", "models", "environment", "mcp"];
+const STRUCTURES: [&str; 6] = ["agents", "models", "environment", "mcp", "hosts", "search"];
 
 /// Keys below `[models]`: `docs/models.md`.
 const MODEL_KEYS: [&str; 21] = [
@@ -71,6 +74,9 @@ const MCP_KEYS: [&str; 12] = [
     "start_timeout_ms",
     "call_timeout_ms",
 ];
+
+/// Keys below `[web.search]`, besides those of headers: `docs/tools.md`.
+const SEARCH_KEYS: [&str; 5] = ["body", "results", "title", "link", "snippet"];
 
 /// Reads the file that is named, or the user's own if there is one. Returns its path, too.
 pub(super) fn read(
@@ -129,7 +135,10 @@ fn unparsed(why: &toml::de::Error, text: &str) -> String {
 fn nearest(key: &str) -> Option<&'static str> {
     let settings = rows().into_iter().filter(|row| row.kind != SettingKind::Hidden);
     let settings = settings.flat_map(|row| row.key.split('.'));
-    spelling::nearest(key, settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(MCP_KEYS).chain(AGENT_KEYS))
+    spelling::nearest(
+        key,
+        settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(MCP_KEYS).chain(SEARCH_KEYS).chain(AGENT_KEYS),
+    )
 }
 
 /// One table of the file; the name of the whole file is empty.
@@ -162,6 +171,7 @@ impl<'a> Section<'a> {
         match self.name {
             "" => known.extend(["agents", "mcp"]),
             "sandbox" => known.push("environment"),
+            "web" => known.extend(["hosts", "search"]),
             _ => {}
         }
         known.dedup();
@@ -190,6 +200,8 @@ impl<'de> Visitor<'de> for Section<'_> {
                 ("", "agents") => self.file.agents = Some(map.next_value()?),
                 ("", "mcp") => self.file.mcp = map.next_value()?,
                 ("", "models") => self.file.models = map.next_value()?,
+                ("web", "hosts") => self.file.web_hosts = map.next_value()?,
+                ("web", "search") => self.file.web_search = Some(map.next_value()?),
                 ("sandbox", "environment") => self.file.sandbox_environment = map.next_value()?,
                 _ => {
                     let setting = self.settings().find(|(name, _)| *name == key);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::ModelsSettings;
 use recount_agent::sandbox::SandboxSettings;
+use recount_agent::web::{Web, WebSettings};
 
 use super::accepts::wrong;
 use super::table::Values;
@@ -34,6 +35,8 @@ pub struct Runs {
     pub models: ModelsSettings,
     /// The MCP servers that runs may use, with nowhere to run commands yet.
     pub mcp: McpServers,
+    /// What web tools may reach, and the provider of searches.
+    pub web: Web,
     /// The folder of the configuration, where what it names begins.
     pub folder: PathBuf,
 }
@@ -52,6 +55,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     environment: BTreeMap<String, String>,
     mut models: ModelsSettings,
     mcp: &McpSettings,
+    web: WebSettings,
     folders: &Folders<'_>,
 ) -> Result<Runs, StartError> {
     let names: Vec<&str> = environment.keys().map(String::as_str).collect();
@@ -64,6 +68,14 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     let mcp = mcp.map_err(|why| StartError::usage(why.to_string()))?;
     // Neither variables nor headers: they may be secret.
     look.note("mcp", "mcp.servers", in_words(&mcp.in_words()), mcp.names().next().is_some());
+    let hosts: Vec<&str> = web.hosts.keys().map(String::as_str).collect();
+    // Not their headers: they may be secret.
+    look.note("web", "web.hosts", in_words(&hosts), !hosts.is_empty());
+    let web = WebSettings { private_hosts: values.private_hosts.clone(), ..web };
+    let web = Web::build(&web, &|name| look.variable(name), folders.beside);
+    let web = web.map_err(|why| StartError::usage(why.to_string()))?;
+    let search = web.search_in_words();
+    look.note("web", "web.search", search.clone().unwrap_or_else(|| "none".to_owned()), search.is_some());
     Ok(Runs {
         at_once: values.at_once,
         tools_at_once: values.tools_at_once,
@@ -85,6 +97,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         policy: values.policy.clone(),
         models,
         mcp,
+        web,
         folder: folders.beside.to_owned(),
     })
 }

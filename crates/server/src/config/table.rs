@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use recount_agent::model::ModelName;
 use recount_agent::sandbox::{Mode, SandboxSettings};
+use recount_agent::web::PrivateHost;
 use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
@@ -177,6 +178,8 @@ settings! { place;
         "the size limit of a workspace: all of a copy, or the growth of a folder that is worked in directly; a command that writes more is killed ([how it is held](sandbox.md#room-in-a-workspace))";
     policy: Option<PathBuf> = PathBeside "policy.file" flag "--policy", "none", optional_path,
         "the [rules](policy.md) that allow, ask about or block tool calls; in the file, relative to its folder";
+    private_hosts: Vec<PrivateHost> = List "web.private_hosts", "none", private_hosts,
+        "hosts that [web tools](tools.md#the-web) may reach although they are not public: a host, `*.` and a host, an address or a network such as `10.1.0.0/16`, with or without a port; comma-separated in the variable";
     model: Option<ModelName> = Text "models.default", "none", model,
         "the model of runs that name none, as `PROVIDER/MODEL`";
     base_paths: Vec<String> = List "aap.base_paths", BASE_PATH_DEFAULT, list,

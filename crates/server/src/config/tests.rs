@@ -53,7 +53,7 @@ fn every_value_says_where_it_comes_from() {
     for row in table::rows() {
         assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
     }
-    assert_eq!(config.settings.len(), table::rows().len() + 6, "what only the file can say");
+    assert_eq!(config.settings.len(), table::rows().len() + 8, "what only the file can say");
 }
 
 #[test]
@@ -73,6 +73,44 @@ fn who_may_come_in() {
         let options = Options { allowed_origins: vec![bad.into()], ..Options::default() };
         let why = settle(options, &[home]).unwrap_err();
         assert!(why.contains("allowed_origins") && why.contains(bad), "{why}");
+    }
+}
+
+#[test]
+fn keys_of_the_web_are_never_told_and_what_is_wrong_is_named() {
+    let with = |text: &str, environment: &[(&str, &str)]| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, text).unwrap();
+        settle(Options { config: Some(file), data: Some("/d".into()), ..Options::default() }, environment)
+    };
+    let text = "[web]\nprivate_hosts=['wiki.corp', '10.1.0.0/16']\n\
+                [web.hosts.'api.example.com']\nheaders={X-Key='hidden-from-all'}\n\
+                [web.search]\nurl='https://s.example/?key=also-hidden&q={query}'\nheaders_env={X-Token='TOKEN'}\n";
+    let config = with(text, &[("TOKEN", "hidden-in-a-variable")]).unwrap();
+    let told = |key: &str| config.settings.iter().find(|setting| setting.key == key).unwrap().value.clone();
+    assert_eq!(told("web.private_hosts"), "wiki.corp, 10.1.0.0/16");
+    assert_eq!(
+        (told("web.hosts"), told("web.search")),
+        ("api.example.com".to_owned(), "s.example".to_owned())
+    );
+    assert!(!format!("{config:?}").contains("hidden-"), "{config:?}");
+    let secrets = config.runs.web.secrets();
+    let known: Vec<&str> = secrets.iter().map(recount_agent::model::Secret::reveal).collect();
+    assert_eq!(known, ["hidden-from-all", "hidden-in-a-variable"]);
+    for (text, words) in [
+        ("[web]\nprivate_hosts=['http://x/']", "web.private_hosts is \"http://x/\"; use a host"),
+        ("[web]\nprivate_host=['x']", "did you mean `private_hosts`"),
+        ("[web.search]\nurl='https://s.example/{query}'\nsnipet='/x'", "did you mean `snippet`"),
+        ("[web.search]\nurl='https://s.example/'", "web.search.url"),
+        (
+            "[web.search]\nurl='https://s.example/{query}'\nheaders_env={X='NONE'}",
+            "the variable NONE is not set",
+        ),
+        ("[web.hosts.'a/b']\nheaders={X='y'}", "web.hosts.\"a/b\": it is no host"),
+    ] {
+        let why = with(text, &[]).unwrap_err();
+        assert!(why.contains(words), "{why}");
     }
 }
 
