@@ -16,6 +16,8 @@ mod ending;
 mod execute;
 mod git;
 mod given;
+mod hooked;
+pub mod hooks;
 mod instructions;
 mod leave;
 pub mod limits;

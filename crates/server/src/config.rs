@@ -27,8 +27,8 @@ pub use self::agents::Agents;
 pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
 pub(crate) use self::rooms::{RoomAccess, Rooms};
-use self::runs::Folders;
 pub use self::runs::Runs;
+use self::runs::{Folders, Programs};
 use self::table::{DefaultContext, Values};
 use crate::redaction::Redaction;
 use crate::settings::{Lookup, Setting};
@@ -81,8 +81,9 @@ impl Config {
         let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
         let values = Values::read(&mut look, &options, &place)?;
         let folders = Folders { home, beside: &beside };
+        let programs = Programs { mcp: &file.mcp, hooks: &file.hooks };
         let runs =
-            runs::settle(&mut look, &values, file.sandbox_environment, file.models, &file.mcp, &folders)?;
+            runs::settle(&mut look, &values, file.sandbox_environment, file.models, &programs, &folders)?;
         let agents = agents::settle(&mut look, file.agents, &runs, folders.home.as_deref())?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage("no data folder is known: HOME is not set; use --data FOLDER"));

@@ -127,7 +127,9 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
 
 /// Secrets that the configuration holds or names, besides those of `[redaction]`.
 fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
-    [registry.secrets.clone(), config.agents.secrets(), config.runs.mcp.secrets().to_vec()].concat()
+    let runs = &config.runs;
+    let of_runs = [runs.mcp.secrets(), runs.hooks.secrets()].concat();
+    [registry.secrets.clone(), config.agents.secrets(), of_runs].concat()
 }
 
 /// A server within another program: what that program needs of it.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_agent::hooks::{HookSettings, Hooks};
 use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::ModelsSettings;
 use recount_agent::sandbox::SandboxSettings;
@@ -34,6 +35,8 @@ pub struct Runs {
     pub models: ModelsSettings,
     /// The MCP servers that runs may use, with nowhere to run commands yet.
     pub mcp: McpServers,
+    /// Programs that run before and after tool calls.
+    pub hooks: Hooks,
     /// The folder of the configuration, where what it names begins.
     pub folder: PathBuf,
 }
@@ -46,12 +49,18 @@ pub(super) struct Folders<'a> {
     pub(super) beside: &'a Path,
 }
 
+/// Programs of others that runs use.
+pub(super) struct Programs<'a> {
+    pub(super) mcp: &'a McpSettings,
+    pub(super) hooks: &'a BTreeMap<String, HookSettings>,
+}
+
 pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     look: &mut Lookup<E>,
     values: &Values,
     environment: BTreeMap<String, String>,
     mut models: ModelsSettings,
-    mcp: &McpSettings,
+    programs: &Programs<'_>,
     folders: &Folders<'_>,
 ) -> Result<Runs, StartError> {
     let names: Vec<&str> = environment.keys().map(String::as_str).collect();
@@ -60,10 +69,14 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     models.default.clone_from(&values.model);
     note_models(look, &models);
     let variable = |name: &str| look.variable(name);
-    let mcp = McpServers::build(mcp, &variable, folders.beside);
+    let hooks = Hooks::build(programs.hooks, &variable, folders.beside);
+    let hooks = hooks.map_err(|why| StartError::usage(why.to_string()))?;
+    let mcp = McpServers::build(programs.mcp, &variable, folders.beside);
     let mcp = mcp.map_err(|why| StartError::usage(why.to_string()))?;
     // Neither variables nor headers: they may be secret.
     look.note("mcp", "mcp.servers", in_words(&mcp.in_words()), mcp.names().next().is_some());
+    let configured = hooks.in_words();
+    look.note("hooks", "hooks", in_words(&configured), !configured.is_empty());
     Ok(Runs {
         at_once: values.at_once,
         tools_at_once: values.tools_at_once,
@@ -85,6 +98,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         policy: values.policy.clone(),
         models,
         mcp,
+        hooks,
         folder: folders.beside.to_owned(),
     })
 }

@@ -53,7 +53,7 @@ fn every_value_says_where_it_comes_from() {
     for row in table::rows() {
         assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
     }
-    assert_eq!(config.settings.len(), table::rows().len() + 6, "what only the file can say");
+    assert_eq!(config.settings.len(), table::rows().len() + 7, "what only the file can say");
 }
 
 #[test]
