@@ -182,3 +182,53 @@ async fn until(at: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn runs(line: &str, input: &[u8]) -> Result<HookReply, HookFault> {
+        let timeout = Duration::from_secs(60);
+        run(HookOrder {
+            argv: &["/bin/sh".to_owned(), "-c".to_owned(), line.to_owned()],
+            cwd: Path::new("/"),
+            environment: &[("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+            input,
+            until: recount_world::moment() + timeout,
+            timeout,
+        })
+        .await
+    }
+
+    fn replied(status: i32, stdout: &[u8], stderr: &[u8]) -> Result<HookReply, HookFault> {
+        Ok(HookReply { status, stdout: stdout.to_vec(), stderr: stderr.to_vec() })
+    }
+
+    /// More than a pipe holds, in both directions at once.
+    #[tokio::test]
+    async fn long_inputs_are_read_whole_or_not_at_all() {
+        let long = vec![b'x'; 400_000];
+        assert_eq!(runs("cat; echo end >&2; exit 5", &long).await, replied(5, &long, b"end\n"));
+        assert_eq!(runs("head -c 3", &long).await, replied(0, b"xxx", b""));
+        assert_eq!(runs("exit 2", &long).await, replied(2, b"", b""));
+        assert_eq!(runs("cat", b"").await, replied(0, b"", b""));
+    }
+
+    #[tokio::test]
+    async fn output_counts_up_to_the_last_byte() {
+        let most = limits::HOOK_OUTPUT_BYTES_MAX;
+        let reply = runs(&format!("head -c {} /dev/zero; printf . >&2", most - 1), b"").await.unwrap();
+        assert_eq!((reply.stdout.len(), reply.stderr.len()), (most - 1, 1));
+        let flood = runs(&format!("head -c {most} /dev/zero; printf . >&2"), b"").await;
+        assert_eq!(flood, Err(HookFault::Flooded));
+    }
+
+    /// A process in a session of its own is no longer in the group, and is not waited for.
+    #[tokio::test]
+    async fn pipes_that_something_else_holds_open_are_left() {
+        let began = recount_world::moment();
+        let reply = runs("setsid sleep 20 & echo one", b"").await;
+        assert_eq!(reply, replied(0, b"one\n", b""));
+        assert!(began.elapsed() < Duration::from_secs(15));
+    }
+}
