@@ -138,19 +138,7 @@ impl Worker {
                     drop((drafts, done));
                     None
                 }
-                Next::Tell(CallDrafts { drafts, done }) => match self.desk.report(drafts).await {
-                    Ok(events) => {
-                        let events: Vec<_> = without_output(events).collect();
-                        self.see(&events);
-                        // A call that does not wait any more has ended.
-                        done.send(Ok(())).ok();
-                        None
-                    }
-                    Err(gone) => {
-                        done.send(Err(Gone)).ok();
-                        Some(gone)
-                    }
-                },
+                Next::Tell(telling) => self.append(telling).await.err(),
                 Next::Ended(..) | Next::Hooked(_) if left.is_some() => None,
                 Next::Hooked(notes) if notes.is_empty() => None,
                 Next::Hooked(notes) => self.report(notes).await.err(),
@@ -174,6 +162,16 @@ impl Worker {
             }
         }
         left.map_or(Ok(()), |(left, _)| Err(left))
+    }
+
+    /// Appends what one call did, and lets it go on.
+    async fn append(&mut self, CallDrafts { drafts, done }: CallDrafts) -> Done<()> {
+        let appended = self.desk.report(drafts).await;
+        // A call that does not wait any more has ended.
+        done.send(appended.as_ref().map(drop).map_err(|_| Gone)).ok();
+        let events: Vec<_> = without_output(appended?).collect();
+        self.see(&events);
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use recount_event::registry::Opaque;
 use recount_event::{Draft, ForeignId, Payload, RunId, codec};
 use serde_json::{Value, json};
 
-use super::claude::{self, Surroundings};
+use super::claude::{self, ScriptContext};
 use super::hook::Hook;
 use super::names::{self, ForeignCall};
 use super::process::{self, HookFault, HookOrder, HookReply};
@@ -153,7 +153,7 @@ impl HookedCall {
             return Ok(vec![Question { bytes: event.clone(), input: Value::Null }]);
         }
         let cwd = self.cwd().to_string_lossy();
-        let around = Surroundings { session: &self.place.session, cwd: &cwd, tool_use_id: &self.call };
+        let around = ScriptContext { session: &self.place.session, cwd: &cwd, tool_use_id: &self.call };
         let calls = names::seen_as(&self.tool, &self.input, self.cwd(), &hook.matcher);
         let question = |call: ForeignCall| Question {
             bytes: claude::request(hook.event, &around, &call, output).into(),

@@ -12,7 +12,7 @@ use super::ruling::{Ruling, by_status, in_short};
 use super::settings::HookEvent;
 
 /// What a script learns beside the call.
-pub(super) struct Surroundings<'a> {
+pub(super) struct ScriptContext<'a> {
     pub(super) session: &'a str,
     pub(super) cwd: &'a str,
     pub(super) tool_use_id: &'a str,
@@ -21,7 +21,7 @@ pub(super) struct Surroundings<'a> {
 /// The object on a script's standard input. `response` is what the call brought, after it.
 pub(super) fn request(
     event: HookEvent,
-    around: &Surroundings<'_>,
+    around: &ScriptContext<'_>,
     call: &ForeignCall,
     response: Option<&Value>,
 ) -> Vec<u8> {
@@ -194,22 +194,22 @@ mod tests {
 
     #[test]
     fn a_script_reads_the_members_that_are_documented() {
-        let around = Surroundings { session: "s", cwd: "/work", tool_use_id: "call_1" };
-        let call = ForeignCall { name: "Write".into(), input: json!({ "file_path": "/work/a" }) };
+        let around = ScriptContext { session: "s", cwd: "/srv", tool_use_id: "call_1" };
+        let call = ForeignCall { name: "Write".into(), input: json!({ "file_path": "/srv/a" }) };
         let read = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();
         let before = read(request(HookEvent::PreToolUse, &around, &call, None));
         assert_eq!(
             before,
             json!({
-                "session_id": "s", "transcript_path": "/dev/null", "cwd": "/work", "permission_mode": "default",
-                "hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": { "file_path": "/work/a" },
+                "session_id": "s", "transcript_path": "/dev/null", "cwd": "/srv", "permission_mode": "default",
+                "hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": { "file_path": "/srv/a" },
                 "tool_use_id": "call_1",
             })
         );
         let after = read(request(HookEvent::PostToolUse, &around, &call, Some(&json!("written"))));
         assert_eq!(
             after["tool_response"],
-            json!({ "success": true, "output": "written", "filePath": "/work/a" })
+            json!({ "success": true, "output": "written", "filePath": "/srv/a" })
         );
         let call = ForeignCall { name: "Bash".into(), input: json!({ "command": "ls" }) };
         let after = read(request(HookEvent::PostToolUse, &around, &call, Some(&json!("a b"))));

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn seen(tool: &str, input: Value, matcher: &str) -> Vec<(String, Value)> {
-        let calls = seen_as(tool, &input, Path::new("/work"), &Matcher::parse(matcher).unwrap());
+        let calls = seen_as(tool, &input, Path::new("/srv"), &Matcher::parse(matcher).unwrap());
         calls.into_iter().map(|call| (call.name, call.input)).collect()
     }
 
@@ -190,25 +190,25 @@ mod tests {
                 "read_file",
                 json!({ "path": "src/../.env", "limit": 3 }),
                 "Read",
-                json!({ "file_path": "/work/.env", "limit": 3 }),
+                json!({ "file_path": "/srv/.env", "limit": 3 }),
             ),
             (
                 "write_file",
-                json!({ "path": "/work/a", "content": "x" }),
+                json!({ "path": "/srv/a", "content": "x" }),
                 "Write",
-                json!({ "file_path": "/work/a", "content": "x" }),
+                json!({ "file_path": "/srv/a", "content": "x" }),
             ),
             (
                 "edit_file",
                 json!({ "path": "a", "old_text": "x", "new_text": "y", "replace_all": true }),
                 "Edit",
-                json!({ "file_path": "/work/a", "old_string": "x", "new_string": "y", "replace_all": true }),
+                json!({ "file_path": "/srv/a", "old_string": "x", "new_string": "y", "replace_all": true }),
             ),
             (
                 "grep",
                 json!({ "pattern": "x", "path": ".", "ignore_case": true, "context": 2 }),
                 "Grep",
-                json!({ "pattern": "x", "path": "/work", "-i": true, "-C": 2 }),
+                json!({ "pattern": "x", "path": "/srv", "-i": true, "-C": 2 }),
             ),
             ("glob", json!({ "pattern": "*.rs" }), "Glob", json!({ "pattern": "*.rs" })),
             ("todo_write", json!({ "todos": [] }), "TodoWrite", json!({ "todos": [] })),
@@ -233,9 +233,9 @@ mod tests {
             [
                 (
                     "MultiEdit".to_owned(),
-                    json!({ "file_path": "/work/a", "edits": [edit("1", "2"), edit("5", "6")] })
+                    json!({ "file_path": "/srv/a", "edits": [edit("1", "2"), edit("5", "6")] })
                 ),
-                ("MultiEdit".to_owned(), json!({ "file_path": "/work/b", "edits": [edit("3", "4")] })),
+                ("MultiEdit".to_owned(), json!({ "file_path": "/srv/b", "edits": [edit("3", "4")] })),
             ]
         );
         // A guard of edits that does not know this tool guards it all the same.
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(alone.len(), 3);
         assert_eq!(
             alone[1],
-            ("Edit".to_owned(), json!({ "file_path": "/work/b", "old_string": "3", "new_string": "4" }))
+            ("Edit".to_owned(), json!({ "file_path": "/srv/b", "old_string": "3", "new_string": "4" }))
         );
         assert_eq!(seen("multi_edit", input, "Write"), []);
     }

@@ -89,7 +89,7 @@ pub(super) async fn run(order: HookOrder<'_>) -> Result<HookReply, HookFault> {
         exit: None,
         drained_by: None,
     };
-    let reply = tokio::time::timeout_at(order.until, talk.to_its_end()).await;
+    let reply = tokio::time::timeout_at(order.until, talk.converse()).await;
     // Dropping what is left of it kills the group.
     reply.unwrap_or(Err(HookFault::TimedOut(order.timeout)))
 }
@@ -126,7 +126,7 @@ impl HookSide {
 }
 
 impl Talk<'_> {
-    async fn to_its_end(&mut self) -> Result<HookReply, HookFault> {
+    async fn converse(&mut self) -> Result<HookReply, HookFault> {
         loop {
             if self.sides.iter().map(|side| side.bytes.len()).sum::<usize>() > limits::HOOK_OUTPUT_BYTES_MAX {
                 return Err(HookFault::Flooded);
