@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::client;
 use crate::conversation::{Conversation, Picture};
+use crate::hooks::Hooks;
 use crate::limits;
 use crate::mcp::{self, McpServers};
 use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
@@ -32,6 +33,8 @@ pub struct Settings {
     pub tools: Tools,
     /// The MCP servers that runs may use.
     pub mcp: McpServers,
+    /// Programs that run before and after calls.
+    pub hooks: Hooks,
     pub policy: Policy,
     /// How commands are kept apart: the layer's name, and whether it keeps anything apart.
     pub sandbox_layer: String,
@@ -54,6 +57,7 @@ impl Settings {
             models,
             tools,
             mcp: McpServers::default(),
+            hooks: Hooks::default(),
             policy: Policy::default(),
             sandbox_layer: "none".to_owned(),
             sandboxed: false,

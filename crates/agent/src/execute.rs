@@ -12,6 +12,7 @@ use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::hooks::HookedCall;
 use crate::limits;
 use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, TOOL_ERROR, Teller, Terms, Tool};
 use crate::worker::{Done, Worker};
@@ -69,31 +70,41 @@ impl Worker {
         if let Some(error) = self.changed_since_approval(&id, &tool, &input).await {
             return self.settle(ended, outcome_failed("changed_since_approval", error)).await;
         }
-        let began = recount_world::moment();
+        let hooked = self.hooks_before(&id, &name).await;
+        let mut began = recount_world::moment();
         let world = self.desk.world().clone();
         let redactor = self.desk.redactor().clone();
         let keeper = self.keeper();
         let (approved, rewritten) = (self.approved(&id), self.rewritten.clone());
         let watch = self.desk.watch();
-        let (tell_cancel, cancel) = Cancel::new();
+        let (tell_cancel, mut cancel) = Cancel::new();
         let mut seen = Vec::new();
         let mut teller = DeskTeller { desk: &mut self.desk, seen: &mut seen, left: None };
         let outcome = {
-            let job = Job {
-                call: &id,
-                tool_name: &name,
-                turn_index: ended.turn_index,
-                input: &input,
-                approved,
-                rewritten,
-                terms: &terms,
-                teller: &mut teller,
-                keeper: &keeper,
-                redactor: &redactor,
-                cancel,
-                world: &world,
+            let call = async {
+                if let Some(hooked) = &hooked
+                    && let Some(vetoed) = hooked.admit(&mut teller, &mut cancel).await
+                {
+                    return vetoed;
+                }
+                began = recount_world::moment();
+                let job = Job {
+                    call: &id,
+                    tool_name: &name,
+                    turn_index: ended.turn_index,
+                    input: &input,
+                    approved,
+                    rewritten,
+                    terms: &terms,
+                    teller: &mut teller,
+                    keeper: &keeper,
+                    redactor: &redactor,
+                    cancel,
+                    world: &world,
+                };
+                tool.run(job).await
             };
-            finish(tool.run(job), watch, &tell_cancel).await
+            finish(Box::pin(call), watch, &tell_cancel).await
         };
         drop(claim);
         let left = teller.left.take();
@@ -190,8 +201,21 @@ impl Worker {
         }
     }
 
-    /// Writes down how a call ended.
-    pub(crate) async fn settle(&mut self, mut ended: Ended, outcome: Outcome) -> Done<()> {
+    /// Writes down how a call ended, and waits for the hooks after it.
+    pub(crate) async fn settle(&mut self, ended: Ended, outcome: Outcome) -> Done<()> {
+        match self.record_end(ended, outcome).await? {
+            Some(hooked) => self.run_hooks_after(hooked).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes down how a call ended. Answers with the hooks that are to run then.
+    pub(crate) async fn record_end(
+        &mut self,
+        mut ended: Ended,
+        outcome: Outcome,
+    ) -> Done<Option<HookedCall>> {
+        let hooked = self.hooks_after(&ended);
         let mut drafts = outcome.events;
         let summary = one_line(&outcome.summary);
         ended.summary = (!summary.is_empty()).then_some(summary);
@@ -221,7 +245,12 @@ impl Worker {
             }
         };
         drafts.push(payload.into());
-        self.report(drafts).await
+        let events = self.desk.report(drafts).await?;
+        self.see(&events);
+        Ok(match hooked {
+            Some(hooked) => Some(self.with_end(hooked, &events).await),
+            None => None,
+        })
     }
 
     /// What the model is told of an output: all of it, or its head and where the rest is.

@@ -17,6 +17,8 @@ mod execute;
 mod git;
 mod given;
 mod headers;
+mod hooked;
+pub mod hooks;
 mod instructions;
 mod leave;
 pub mod limits;

@@ -124,9 +124,15 @@ impl Worker {
         failed.source = self.order.workspace_source.clone();
         drafts.push(Payload::WorkspaceFailed(Box::new(failed)).into());
         // Calls that wait to be carried out cannot be any more.
+        let hooked = self.hooks_after_all();
         drafts.extend(self.refuse_all(none.code, &none.message));
         drafts.push(self.failed(none.code, none.message, false));
-        self.report(drafts).await?;
+        let events = self.desk.report(drafts).await?;
+        self.see(&events);
+        for hooked in hooked {
+            // The run has ended, so the log says no more of a hook that failed.
+            self.with_end(hooked, &events).await.report_end().await;
+        }
         Ok(false)
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Worker {
     pub(crate) seen: u64,
     /// What calls were really asked to do, where the log holds it masked. Of calls that are not settled.
     pub(crate) originals: HashMap<ForeignId, Value>,
+    /// Where `tool.invoked` stands of calls that are not settled.
+    pub(crate) invoked: HashMap<ForeignId, u64>,
     /// Calls that an allowance lets through. Of calls that are not settled.
     pub(crate) allowed: HashMap<ForeignId, AllowedCall>,
     /// What holds for calls, once there is a workspace.
@@ -109,6 +111,7 @@ impl Worker {
             past: None,
             seen: 0,
             originals: HashMap::new(),
+            invoked: HashMap::new(),
             allowed: HashMap::new(),
             terms: None,
             rewritten: Rewritten::default(),
@@ -206,6 +209,9 @@ impl Worker {
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
                 Payload::TurnCompleted(_) => self.completed_since_checkpoint = true,
                 Payload::RunCheckpointSaved(_) => self.completed_since_checkpoint = false,
+                Payload::ToolInvoked(invoked) => {
+                    self.invoked.insert(invoked.tool_call_id.clone(), event.sequence);
+                }
                 Payload::ToolShellExited(exited) => {
                     let ended = CallEnd::Well;
                     self.last_call = Some(LastCall { ended, exit_code: exited.exit_code });
@@ -236,6 +242,7 @@ impl Worker {
         }
         let state = self.desk.state();
         self.originals.retain(|call, _| state.call(call).is_some());
+        self.invoked.retain(|call, _| state.call(call).is_some());
         self.allowed.retain(|call, _| state.call(call).is_some());
     }
 

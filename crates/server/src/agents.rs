@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use recount_agent::hooks::Hooks;
 use recount_agent::mcp::{self, McpServers};
 use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
@@ -27,6 +28,7 @@ pub(crate) struct AgentPool {
     registry: Registry,
     tools: Tools,
     mcp: McpServers,
+    hooks: Hooks,
     policy: Policy,
     /// `Err`: why no command can run.
     sandbox: Result<Arc<Sandbox>, String>,
@@ -108,6 +110,7 @@ impl AgentPool {
             workspace_instructions: runs.workspace_instructions,
             tools,
             mcp: runs.mcp.clone(),
+            hooks: runs.hooks.clone(),
         }))
     }
 
@@ -136,6 +139,7 @@ impl AgentPool {
         let settings = Settings {
             models: self.registry.clone(),
             tools: self.tools.clone(),
+            hooks: self.hooks.clone(),
             mcp: self.mcp.clone().in_sandbox(self.sandbox.as_ref().ok().cloned(), self.no_network()),
             policy: self.policy.clone(),
             sandbox_layer: self.sandbox.as_ref().map_or("none".to_owned(), |sandbox| sandbox.label(false)),
@@ -210,6 +214,11 @@ impl AgentPool {
         checks.push(match servers.as_slice() {
             [] => Check::fine("mcp", "no server is configured"),
             several => Check::fine("mcp", several.join(", ")),
+        });
+        let hooks = self.hooks.in_words();
+        checks.push(match hooks.as_slice() {
+            [] => Check::fine("hooks", "none is configured"),
+            several => Check::fine("hooks", several.join(", ")),
         });
         let folder = self.data.join(FOLDER);
         let size = world.tasks.block(Kind::Effect, move || size_of(&folder)).await;

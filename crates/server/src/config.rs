@@ -28,8 +28,8 @@ pub use self::agents::Agents;
 pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
 pub(crate) use self::rooms::{RoomAccess, Rooms};
-use self::runs::Folders;
 pub use self::runs::Runs;
+use self::runs::{Folders, Outside};
 use self::table::{DefaultContext, Values};
 use crate::redaction::Redaction;
 use crate::settings::{Lookup, Setting};
@@ -83,8 +83,9 @@ impl Config {
         let values = Values::read(&mut look, &options, &place)?;
         let folders = Folders { home, beside: &beside };
         let web = WebSettings { hosts: file.web_hosts, search: file.web_search, ..WebSettings::default() };
-        let environment = file.sandbox_environment;
-        let runs = runs::settle(&mut look, &values, environment, file.models, &file.mcp, web, &folders)?;
+        let outside = Outside { mcp: &file.mcp, hooks: &file.hooks, web };
+        let runs =
+            runs::settle(&mut look, &values, file.sandbox_environment, file.models, outside, &folders)?;
         let agents = agents::settle(&mut look, file.agents, &runs, folders.home.as_deref())?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage("no data folder is known: HOME is not set; use --data FOLDER"));

@@ -128,8 +128,8 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
 /// Secrets that the configuration holds or names, besides those of `[redaction]`.
 fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
     let runs = &config.runs;
-    [registry.secrets.clone(), config.agents.secrets(), runs.mcp.secrets().to_vec(), runs.web.secrets()]
-        .concat()
+    let of_runs = [runs.mcp.secrets().to_vec(), runs.hooks.secrets().to_vec(), runs.web.secrets()].concat();
+    [registry.secrets.clone(), config.agents.secrets(), of_runs].concat()
 }
 
 /// A server within another program: what that program needs of it.

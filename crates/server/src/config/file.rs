@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use recount_agent::hooks::HookSettings;
 use recount_agent::mcp::McpSettings;
 use recount_agent::model::ModelsSettings;
 use recount_agent::web::{HostSettings, SearchSettings};
@@ -26,13 +27,14 @@ pub(super) struct File {
     pub(super) sandbox_environment: BTreeMap<String, String>,
     pub(super) models: ModelsSettings,
     pub(super) mcp: McpSettings,
+    pub(super) hooks: BTreeMap<String, HookSettings>,
     pub(super) web_hosts: BTreeMap<String, HostSettings>,
     pub(super) web_search: Option<SearchSettings>,
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
 }
 
 /// Keys of structures, which the table does not have.
-const STRUCTURES: [&str; 6] = ["agents", "models", "environment", "mcp", "hosts", "search"];
+const STRUCTURES: [&str; 7] = ["agents", "models", "environment", "mcp", "hooks", "hosts", "search"];
 
 /// Keys below `[models]`: `docs/models.md`.
 const MODEL_KEYS: [&str; 21] = [
@@ -77,6 +79,10 @@ const MCP_KEYS: [&str; 12] = [
 
 /// Keys below `[web.search]`, besides those of headers: `docs/tools.md`.
 const SEARCH_KEYS: [&str; 5] = ["body", "results", "title", "link", "snippet"];
+
+/// Keys below `[hooks]`: `docs/hooks.md`.
+const HOOK_KEYS: [&str; 8] =
+    ["event", "command", "matcher", "style", "on_failure", "timeout_ms", "env", "env_from"];
 
 /// Reads the file that is named, or the user's own if there is one. Returns its path, too.
 pub(super) fn read(
@@ -137,7 +143,7 @@ fn nearest(key: &str) -> Option<&'static str> {
     let settings = settings.flat_map(|row| row.key.split('.'));
     spelling::nearest(
         key,
-        settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(MCP_KEYS).chain(SEARCH_KEYS).chain(AGENT_KEYS),
+        settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(MCP_KEYS).chain(HOOK_KEYS).chain(SEARCH_KEYS).chain(AGENT_KEYS),
     )
 }
 
@@ -169,7 +175,7 @@ impl<'a> Section<'a> {
     fn unknown(&self, key: &str) -> String {
         let mut known: Vec<&str> = self.settings().map(|(name, _)| name).chain(self.sections()).collect();
         match self.name {
-            "" => known.extend(["agents", "mcp"]),
+            "" => known.extend(["agents", "hooks", "mcp"]),
             "sandbox" => known.push("environment"),
             "web" => known.extend(["hosts", "search"]),
             _ => {}
@@ -198,6 +204,7 @@ impl<'de> Visitor<'de> for Section<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match (self.name, key.as_str()) {
                 ("", "agents") => self.file.agents = Some(map.next_value()?),
+                ("", "hooks") => self.file.hooks = map.next_value()?,
                 ("", "mcp") => self.file.mcp = map.next_value()?,
                 ("", "models") => self.file.models = map.next_value()?,
                 ("web", "hosts") => self.file.web_hosts = map.next_value()?,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_agent::hooks::{HookSettings, Hooks};
 use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::ModelsSettings;
 use recount_agent::sandbox::SandboxSettings;
@@ -37,6 +38,8 @@ pub struct Runs {
     pub mcp: McpServers,
     /// What web tools may reach, and the provider of searches.
     pub web: Web,
+    /// Programs that run before and after tool calls.
+    pub hooks: Hooks,
     /// The folder of the configuration, where what it names begins.
     pub folder: PathBuf,
 }
@@ -49,13 +52,19 @@ pub(super) struct Folders<'a> {
     pub(super) beside: &'a Path,
 }
 
+/// What runs use that is not part of this server: programs of others, and hosts of the web.
+pub(super) struct Outside<'a> {
+    pub(super) mcp: &'a McpSettings,
+    pub(super) hooks: &'a BTreeMap<String, HookSettings>,
+    pub(super) web: WebSettings,
+}
+
 pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     look: &mut Lookup<E>,
     values: &Values,
     environment: BTreeMap<String, String>,
     mut models: ModelsSettings,
-    mcp: &McpSettings,
-    web: WebSettings,
+    outside: Outside<'_>,
     folders: &Folders<'_>,
 ) -> Result<Runs, StartError> {
     let names: Vec<&str> = environment.keys().map(String::as_str).collect();
@@ -64,18 +73,22 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     models.default.clone_from(&values.model);
     note_models(look, &models);
     let variable = |name: &str| look.variable(name);
-    let mcp = McpServers::build(mcp, &variable, folders.beside);
+    let hooks = Hooks::build(outside.hooks, &variable, folders.beside);
+    let hooks = hooks.map_err(|why| StartError::usage(why.to_string()))?;
+    let mcp = McpServers::build(outside.mcp, &variable, folders.beside);
     let mcp = mcp.map_err(|why| StartError::usage(why.to_string()))?;
     // Neither variables nor headers: they may be secret.
     look.note("mcp", "mcp.servers", in_words(&mcp.in_words()), mcp.names().next().is_some());
-    let hosts: Vec<&str> = web.hosts.keys().map(String::as_str).collect();
+    let hosts: Vec<&str> = outside.web.hosts.keys().map(String::as_str).collect();
     // Not their headers: they may be secret.
     look.note("web", "web.hosts", in_words(&hosts), !hosts.is_empty());
-    let web = WebSettings { private_hosts: values.private_hosts.clone(), ..web };
+    let web = WebSettings { private_hosts: values.private_hosts.clone(), ..outside.web };
     let web = Web::build(&web, &|name| look.variable(name), folders.beside);
     let web = web.map_err(|why| StartError::usage(why.to_string()))?;
     let search = web.search_in_words();
     look.note("web", "web.search", search.clone().unwrap_or_else(|| "none".to_owned()), search.is_some());
+    let configured = hooks.in_words();
+    look.note("hooks", "hooks", in_words(&configured), !configured.is_empty());
     Ok(Runs {
         at_once: values.at_once,
         tools_at_once: values.tools_at_once,
@@ -98,6 +111,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         models,
         mcp,
         web,
+        hooks,
         folder: folders.beside.to_owned(),
     })
 }

@@ -53,7 +53,7 @@ fn every_value_says_where_it_comes_from() {
     for row in table::rows() {
         assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
     }
-    assert_eq!(config.settings.len(), table::rows().len() + 8, "what only the file can say");
+    assert_eq!(config.settings.len(), table::rows().len() + 9, "what only the file can say");
 }
 
 #[test]
@@ -269,4 +269,28 @@ fn the_page_about_configuration_says_what_is_so() {
         return;
     }
     assert!(page == expected, "docs/configuration.md is not as the settings are; run with RECOUNT_BLESS=1");
+}
+
+#[test]
+fn hooks_are_checked_and_their_variables_never_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    let text = "[hooks.guard]\nevent='PreToolUse'\ncommand=['./guard']\nenv={KEY='hush-from-all-of-us'}\n";
+    std::fs::write(&file, text).unwrap();
+    let options = || Options { config: Some(file.clone()), data: Some("/d".into()), ..Options::default() };
+    let config = settle(options(), &[]).unwrap();
+    let told = config.settings.iter().find(|setting| setting.key == "hooks").unwrap();
+    let program = folder.path().join("guard");
+    assert_eq!(told.value, format!("guard (PreToolUse: {})", program.display()));
+    let known: Vec<&str> = config.runs.hooks.secrets().iter().map(|secret| secret.reveal()).collect();
+    assert_eq!(known, ["hush-from-all-of-us"]);
+    assert!(!format!("{config:?}").contains("hush"));
+    for (wrong, words) in [
+        ("on_failur='open'", ["hooks.guard", "did you mean `on_failure`"]),
+        ("matcher='Bash'", ["hooks.guard.matcher", "shell_exec"]),
+    ] {
+        std::fs::write(&file, format!("{text}{wrong}\n")).unwrap();
+        let why = settle(options(), &[]).unwrap_err();
+        assert!(words.iter().all(|word| why.contains(word)) && !why.contains("hush"), "{why}");
+    }
 }
