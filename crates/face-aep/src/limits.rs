@@ -28,6 +28,9 @@ pub const ARTIFACT_BYTES_OWN: usize = 2 * (UPLOAD_BODY_BYTES_MAX + ARTIFACT_PIEC
 /// Bytes of one piece in which they are sent and counted.
 pub const ARTIFACT_PIECE_BYTES: usize = 64 << 10;
 
+/// Fewer bytes are never compressed on their way out: the framing would take what it saves.
+pub const GZIP_BYTES_MIN: u64 = 1 << 10;
+
 /// A patch up to this size is shown with its text; the text of a larger one has to be requested.
 pub const DIFF_INLINE_BYTES_MAX: u64 = 64 << 10;
 

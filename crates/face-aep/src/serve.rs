@@ -13,11 +13,14 @@ mod lineage;
 mod once;
 mod orders;
 mod prompts;
+mod raw;
 mod retention;
 mod runs;
 mod sessions;
 mod tag;
 mod tasks;
+mod transfer;
+mod uploads;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -147,10 +150,10 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::ExtendApproval => on(filter, prompts::extend_approval),
         RouteName::ExtendClarification => on(filter, prompts::extend_clarification),
         RouteName::ExtendHandoff => on(filter, prompts::extend_handoff),
-        RouteName::UploadArtifact => on(filter, artifacts::upload_artifact),
+        RouteName::UploadArtifact => on(filter, uploads::upload_artifact),
         RouteName::ListArtifacts => on(filter, artifacts::list_artifacts),
         RouteName::GetArtifact => on(filter, artifacts::get_artifact),
-        RouteName::ReadArtifact => on(filter, artifacts::read_artifact),
+        RouteName::ReadArtifact => on(filter, raw::read_artifact),
         RouteName::ListRunArtifacts => on(filter, artifacts::list_run_artifacts),
         RouteName::ListAgents => on(filter, orders::list_agents),
         RouteName::CreateSession => on(filter, sessions::create_session),

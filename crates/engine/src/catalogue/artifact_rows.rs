@@ -228,6 +228,9 @@ pub(crate) struct Gone {
     pub(crate) pruned: bool,
 }
 
+/// What the ids of artifacts begin with that we make.
+pub(crate) const ARTIFACT_PREFIX: &str = "art_";
+
 /// What the hash of an artifact begins with that we can have the bytes of.
 pub(crate) const HASH_PREFIX: &str = "blake3:";
 

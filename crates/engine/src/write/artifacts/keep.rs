@@ -5,12 +5,9 @@ use recount_event::family::artifact::{Created, Referenced};
 use recount_event::{Draft, ForeignId, Payload, RunId};
 use recount_redact::Redactor;
 
-use crate::catalogue::artifact_rows::{HASH_PREFIX, blob_of};
+use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, blob_of};
 use crate::write::handle::WriteHandle;
 use crate::{Error, limits};
-
-/// What the ids of artifacts begin with that we make.
-pub(crate) const ID_PREFIX: &str = "art_";
 
 /// Something to keep.
 #[derive(Debug, Clone)]
@@ -67,7 +64,7 @@ impl WriteHandle {
         self.room.quotas.take(self.ground().store(), &row, bytes.len() as u64).await?;
         let size_bytes = bytes.len() as u64;
         let hash = self.room.blobs.put(bytes, Some(run)).await?;
-        let id = ForeignId::minted(ID_PREFIX, self.ground().mint(self.ground().stamp()));
+        let id = ForeignId::minted(ARTIFACT_PREFIX, self.ground().mint(self.ground().stamp()));
         let mut created = Created::new(id.clone(), thing.kind);
         created.size_bytes = Some(size_bytes);
         created.summary = thing.summary;

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use recount_event::{Code, ForeignId, time};
 use recount_log::{Append, Guard, RowRange};
 
-use crate::catalogue::artifact_rows::{HASH_PREFIX, Indexed, blob_of, blob_uses};
+use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, Indexed, blob_of, blob_uses};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::write::artifact_uses::was_here;
-use crate::write::artifacts::keep::{ID_PREFIX, kept_bytes};
+use crate::write::artifacts::keep::kept_bytes;
 use crate::write::handle::WriteHandle;
-use crate::{Error, UploadRow, limits};
+use crate::{Error, Made, Once, UploadRow, limits};
 
 /// Something that is sent in.
 #[derive(Debug, Clone)]
@@ -30,6 +30,11 @@ pub struct Upload {
 impl WriteHandle {
     /// Keeps what is sent in until a run uses it, or its time is over. Durable when answered.
     pub async fn upload(&self, upload: Upload) -> Result<UploadRow, Error> {
+        self.upload_once(upload, None).await
+    }
+
+    /// The same for a request that is to be done once.
+    pub async fn upload_once(&self, upload: Upload, once: Option<&Once>) -> Result<UploadRow, Error> {
         let came = upload.bytes.len();
         if came > limits::ARTIFACT_BYTES_MAX {
             let most = limits::ARTIFACT_BYTES_MAX;
@@ -43,7 +48,7 @@ impl WriteHandle {
         let stamp = self.ground().stamp();
         let life = u64::try_from(limits::UPLOAD_LIFE.as_millis()).unwrap_or(u64::MAX);
         let row = UploadRow {
-            id: ForeignId::minted(ID_PREFIX, self.ground().mint(stamp)),
+            id: ForeignId::minted(ARTIFACT_PREFIX, self.ground().mint(stamp)),
             kind: upload.kind,
             mime: upload.mime,
             name: upload.name.map(|name| self.redactor().text(&name).into_owned()),
@@ -54,11 +59,12 @@ impl WriteHandle {
             by: upload.by,
         };
         let due = rows::due_key(row.until_ms, &row.id);
-        let puts = vec![
+        let mut puts = vec![
             rows::put(rows::UPLOADS, rows::tenant_key(&row.id), Guard::Absent, &row),
             rows::put(rows::UPLOADS_DUE, due, Guard::Absent, &Indexed(row.id.clone(), size_bytes)),
             rows::put(rows::UPLOAD_BLOBS, format!("{hash}/{}", row.id), Guard::Absent, &()),
         ];
+        puts.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Artifact(row.id.clone()))));
         let appended = self.ground().store().append(Append { rows: puts, ..Append::default() }).await;
         self.room.blobs.named(None, [hash]);
         appended?;
