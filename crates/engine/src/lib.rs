@@ -21,8 +21,8 @@ mod work;
 mod write;
 
 pub use admin::{
-    AdminHandle, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize, Swept, TokenRow,
-    add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
+    AdminHandle, ArtifactDeletion, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize,
+    Swept, TokenRow, add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
 };
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,
@@ -44,7 +44,7 @@ pub use work::{
     WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
-    Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork, NewRun, NewSetup,
-    NewTask, Once, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying, Standing, Superseded, Target,
-    Triple, UnderWay, Upload, WordReply, WriteHandle,
+    Answering, ArtifactQuota, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork,
+    NewRun, NewSetup, NewTask, Once, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying, Standing,
+    Superseded, Target, Triple, UnderWay, Upload, WordReply, WriteHandle,
 };

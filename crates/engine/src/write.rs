@@ -47,6 +47,7 @@ pub use handle::WriteHandle;
 pub use idempotency::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standing, UnderWay, WordReply};
 pub use ingest::Triple;
 pub use new_run::NewRun;
+pub use quotas::ArtifactQuota;
 pub use removal::Pruned;
 pub use resume_place::ResumeFrom;
 pub use say::{Answering, Saying, Superseded};

@@ -7,6 +7,7 @@ mod artifacts;
 mod caller;
 mod changes;
 mod events;
+mod form;
 mod http;
 mod import;
 mod lineage;
@@ -83,7 +84,8 @@ where
         if route.is_tagged() {
             handled = handled.layer(middleware::from_fn(tag::tag));
         }
-        if route.takes_key() {
+        // What is sent in as bytes is told apart by more than its body: its handler looks the key up.
+        if route.takes_key() && !route.takes_bytes() {
             handled = handled.layer(middleware::from_fn_with_state(*route, once::once::<Name>));
         }
         let guarded = handled

@@ -8,6 +8,7 @@ use recount_event::{Event, EventId, ForeignId, Json, Payload, RunId, SessionId, 
 use recount_log::{Guard, Row, RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::deleted_artifacts::DeletedArtifact;
 use crate::ground::rows;
 use crate::{Error, UploadRow};
 
@@ -58,6 +59,9 @@ pub struct ArtifactRow {
     pub rejected_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverted_at: Option<String>,
+    /// Whether it may not go; no part of the row, but of what readers put beside it.
+    #[serde(skip)]
+    pub pinned: bool,
 }
 
 /// What an id names: artifacts of runs, or what was sent in and no run has used yet.
@@ -179,6 +183,7 @@ fn made(event: &Event) -> Option<ArtifactRow> {
         applied_at: None,
         rejected_at: None,
         reverted_at: None,
+        pinned: false,
     })
 }
 
@@ -223,9 +228,14 @@ pub(crate) const PATCH: &str = "patch";
 /// Why an artifact is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Gone {
-    pub(crate) run_id: RunId,
+    /// None of what no run had used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) run_id: Option<RunId>,
     /// Whether only the beginning of its run went.
     pub(crate) pruned: bool,
+    /// Present if it was deleted alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deleted: Option<DeletedArtifact>,
 }
 
 /// What the ids of artifacts begin with that we make.

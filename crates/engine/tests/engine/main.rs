@@ -6,6 +6,7 @@ mod approvals;
 mod artifacts;
 mod budgets;
 mod damaged_ids;
+mod deleted_artifacts;
 mod delivery;
 mod dispatch;
 mod erasure;

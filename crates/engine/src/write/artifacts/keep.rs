@@ -7,6 +7,7 @@ use recount_redact::Redactor;
 
 use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, blob_of};
 use crate::write::handle::WriteHandle;
+use crate::write::quotas::ArtifactQuota;
 use crate::{Error, limits};
 
 /// Something to keep.
@@ -50,6 +51,11 @@ pub struct KeptArtifact {
 }
 
 impl WriteHandle {
+    /// Says how much may be kept, before anything is. The first call counts.
+    pub fn limit_artifacts(&self, quota: ArtifactQuota) {
+        self.room.quotas.set(quota);
+    }
+
     /// Keeps bytes for a run. They are durable when this returns; the caller reports them with
     /// the event in the answer. What nobody reports is taken away again, at the latest by the next start.
     pub async fn keep(&self, run: RunId, thing: Keep) -> Result<KeptArtifact, Error> {

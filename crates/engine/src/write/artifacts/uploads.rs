@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_event::{Code, ForeignId, time};
-use recount_log::{Append, Guard, RowRange};
+use recount_log::{Append, Guard, RowPut, RowRange};
 
 use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, Indexed, blob_of, blob_uses};
 use crate::catalogue::table::read_row;
@@ -78,15 +78,16 @@ impl WriteHandle {
             let Indexed(_, bytes) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
             sum = sum.saturating_add(bytes);
         }
-        if page.len() >= limits::UPLOADS_MAX || sum > limits::UPLOADS_BYTES_MAX {
+        let most = self.room.quotas.quota().upload_bytes;
+        if page.len() >= limits::UPLOADS_MAX || sum > most {
             let message = format!(
-                "{} files wait to be used by a run, and there would be {sum} bytes of them; {} (UPLOADS_MAX) and {} \
-                 (UPLOADS_BYTES_MAX) may be: use them, or wait until they are forgotten",
+                "{} uploads wait to be used by a run, and there would be {sum} bytes of them; artifacts.upload_bytes is \
+                 {most}, and at most {} (UPLOADS_MAX) may wait: use or delete them, or wait a day until they are \
+                 forgotten",
                 page.len(),
                 limits::UPLOADS_MAX,
-                limits::UPLOADS_BYTES_MAX
             );
-            return Err(Error::rejected(Code::LimitReached, message));
+            return Err(Error::rejected(Code::ArtifactQuota, message));
         }
         Ok(())
     }
@@ -109,6 +110,22 @@ impl WriteHandle {
         Ok(self.ground().store().rows(range).await?)
     }
 
+    /// The rows that forget what was sent in.
+    pub(crate) async fn upload_goes(&self, upload: &UploadRow) -> Result<Vec<RowPut>, Error> {
+        let id = &upload.id;
+        let mut gone = vec![
+            rows::delete(rows::UPLOADS, rows::tenant_key(id)),
+            rows::delete(rows::UPLOADS_DUE, rows::due_key(upload.until_ms, id)),
+        ];
+        if let Some(hash) = blob_of(&upload.hash) {
+            gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
+            // A run may have named the bytes before they came: then they stay, and it is known from here on that they
+            // were kept.
+            gone.extend(self.uses(hash).await?.into_iter().map(was_here));
+        }
+        Ok(gone)
+    }
+
     /// Forgets some of what nobody used in time, and answers whether there may be more.
     pub(crate) async fn forget_uploads(&self) -> Result<bool, Error> {
         let now = rows::due_key(self.ground().world.clock.now_ms(), "");
@@ -118,18 +135,13 @@ impl WriteHandle {
         let due = page.iter().take_while(|row| *row.key < *now.as_str());
         for row in due {
             let Indexed(id, _) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
-            let key = rows::tenant_key(&id);
-            if let Some(upload) = self.catalogue().row::<UploadRow>(rows::UPLOADS, &key).await?
-                && let Some(hash) = blob_of(&upload.hash)
-            {
-                gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
-                // A run may have named the bytes before they came: then they stay, and it is known from here on that
-                // they were kept.
-                gone.extend(self.uses(hash).await?.into_iter().map(was_here));
-                hashes.push(hash.to_owned());
+            match self.catalogue().row::<UploadRow>(rows::UPLOADS, &rows::tenant_key(&id)).await? {
+                Some(upload) => {
+                    gone.extend(self.upload_goes(&upload).await?);
+                    hashes.extend(blob_of(&upload.hash).map(str::to_owned));
+                }
+                None => gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
             }
-            gone.push(rows::delete(rows::UPLOADS, key));
-            gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
         }
         if gone.is_empty() {
             return Ok(false);
