@@ -227,6 +227,9 @@ impl<Name> Route<Name> {
             codes.extend([Code::HeaderInvalid, Code::IdempotencyKeyReused, Code::IdempotencyInProgress]);
             // What it made when it was sent before may be gone.
             codes.extend([Code::RunErased, Code::TaskErased]);
+            if self.takes_bytes() {
+                codes.push(Code::ArtifactDeleted);
+            }
         }
         if !matches!(self.body, Body::None) {
             codes.extend([Code::BodyMalformed, Code::BodyTimeout, Code::BodyTooLarge]);
@@ -263,7 +266,7 @@ fn missing(name: &str) -> &'static [Code] {
         "allowance" => &[Code::AllowanceNotFound],
         "clarification" => &[Code::ClarificationNotFound],
         "handoff" => &[Code::HandoffNotFound],
-        "artifact" => &[Code::ArtifactNotFound, Code::ArtifactPruned, Code::RunErased],
+        "artifact" => &[Code::ArtifactDeleted, Code::ArtifactNotFound, Code::ArtifactPruned, Code::RunErased],
         "token" => &[Code::TokenNotFound],
         _ => &[],
     }

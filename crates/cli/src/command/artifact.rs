@@ -6,18 +6,20 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use recount_client::Listing;
-use recount_client::query::LIST_LIMIT_DEFAULT;
+use recount_client::query::{LIST_LIMIT_DEFAULT, UPLOAD_KINDS};
 use recount_client::reply;
 use serde_json::json;
 
+use super::attach::{self, AttachedFile};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::output::note;
 use crate::pages::gather;
 use crate::render::{clean, list};
 
-/// List, show and download artifacts
+/// List, show, download, upload, pin and delete artifacts
 #[derive(Args)]
+#[command(visible_alias = "artifacts")]
 pub(super) struct Artifact {
     #[command(subcommand)]
     verb: ArtifactVerb,
@@ -57,6 +59,35 @@ enum ArtifactVerb {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Upload a file for a run that is to use it; it is deleted after a day if none does
+    Add {
+        /// File to upload
+        file: PathBuf,
+        /// Whether it is an image for models, or a file; by default its name decides
+        #[arg(long, value_parser = UPLOAD_KINDS)]
+        kind: Option<String>,
+        /// Media type; by default its name decides
+        #[arg(long = "type", value_name = "TYPE")]
+        media_type: Option<String>,
+    },
+    /// Protect an artifact from deletion, and the run that made it from pruning
+    Pin {
+        /// Id of the artifact
+        artifact: String,
+    },
+    /// Let an artifact be deleted again
+    Unpin {
+        /// Id of the artifact
+        artifact: String,
+    },
+    /// Delete an artifact of an ended run; the events of the run stay
+    Delete {
+        /// Id of the artifact
+        artifact: String,
+        /// Confirm the deletion, which cannot be undone
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 impl Artifact {
@@ -78,6 +109,41 @@ impl Artifact {
                 let artifact = client.get_artifact(&artifact).await?;
                 if asking.json { asking.out.value(&artifact) } else { asking.out.lines(&told(&artifact)) }
             }
+            ArtifactVerb::Add { file, kind, media_type } => {
+                let AttachedFile { name, bytes } = attach::read(&file)?;
+                let media_type = media_type.as_deref().unwrap_or(attach::mime(&name));
+                let kept = client.upload_artifact(bytes, media_type, kind.as_deref(), Some(&name)).await?;
+                if asking.json {
+                    return asking.out.value(&kept);
+                }
+                asking.out.line(&clean::line(&format!("{} uploaded from {name}", kept.id)))
+            }
+            ArtifactVerb::Pin { artifact } => {
+                let artifact = client.pin_artifact(&artifact).await?;
+                state(asking, &artifact, "pinned")
+            }
+            ArtifactVerb::Unpin { artifact } => {
+                let artifact = client.unpin_artifact(&artifact).await?;
+                state(asking, &artifact, "not pinned")
+            }
+            ArtifactVerb::Delete { artifact, yes } => {
+                if !yes {
+                    let shown = client.get_artifact(&artifact).await?;
+                    return Err(Failure::Usage(format!(
+                        "{} of kind {} would be deleted permanently; confirm with --yes",
+                        shown.id, shown.kind
+                    )));
+                }
+                let gone = client.delete_artifact(&artifact).await?;
+                if asking.json {
+                    return asking.out.value(&gone);
+                }
+                let bytes = match gone.bytes_removed {
+                    true => "deleted, with its bytes",
+                    false => "deleted; its bytes stay, because another artifact has the same",
+                };
+                asking.out.line(&clean::line(&format!("{} {bytes}", gone.artifact_id)))
+            }
             ArtifactVerb::Get { artifact, output } => {
                 let bytes = client.read_artifact(&artifact).await?;
                 let Some(file) = output else { return asking.out.bytes(&bytes) };
@@ -90,6 +156,13 @@ impl Artifact {
             }
         }
     }
+}
+
+fn state(mut asking: Asking, artifact: &reply::Artifact, state: &str) -> Result<(), Failure> {
+    if asking.json {
+        return asking.out.value(artifact);
+    }
+    asking.out.line(&clean::line(&format!("{} {state}", artifact.id)))
 }
 
 fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
@@ -129,6 +202,7 @@ fn told(artifact: &reply::Artifact) -> Vec<String> {
     fact("applied", artifact.applied_at.as_deref());
     fact("rejected", artifact.rejected_at.as_deref());
     fact("reverted", artifact.reverted_at.as_deref());
+    fact("pinned", artifact.pinned.then_some("yes"));
     if let Some(diff) = &artifact.diff {
         lines.push(String::new());
         lines.extend(clean::lines(diff));

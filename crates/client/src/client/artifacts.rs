@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use recount_api::query;
-use recount_api::reply::{Artifact, One, Page};
+use recount_api::reply::{Artifact, ArtifactGone, One, Page};
 use reqwest::Method;
 
 use super::{Client, Listing};
@@ -45,6 +45,20 @@ impl Client {
 
     pub async fn get_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
         self.get_one(self.at(&["artifacts", artifact])).await
+    }
+
+    /// Withholds an artifact from deletion, and the run that made it from pruning.
+    pub async fn pin_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
+        self.ask(Method::PUT, self.at(&["artifacts", artifact, "pin"])).await
+    }
+
+    pub async fn unpin_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
+        self.ask(Method::DELETE, self.at(&["artifacts", artifact, "pin"])).await
+    }
+
+    /// Deletes an artifact of an ended run, or an upload that no run has used.
+    pub async fn delete_artifact(&self, artifact: &str) -> Result<ArtifactGone, ClientError> {
+        self.ask(Method::DELETE, self.at(&["artifacts", artifact])).await
     }
 
     /// The bytes of an artifact.

@@ -1,9 +1,9 @@
-//! Artifacts: list, show.
+//! Artifacts: list, show, pin, delete.
 
 use ::http::StatusCode;
 use axum::extract::RawQuery;
 use recount_api::query::{self, ARTIFACT_STATUSES};
-use recount_api::reply::One;
+use recount_api::reply::{self, One};
 use recount_engine::{ArtifactFilter, FoundArtifact, UploadRow};
 use recount_event::{Code, EventId, ForeignId};
 
@@ -70,6 +70,8 @@ pub(super) async fn found(face: &Face, id: &ForeignId) -> Result<FoundArtifact, 
     match face.engine.read().run_of_gone_artifact(id).await? {
         Some(run) if !face.sees_run(run).await? => Err(accept::no_artifact(id.as_str())),
         Some(_) => Err(face.engine.read().missing_artifact(id).await.into()),
+        // What no run had used is known to all who are not narrowed, also when it is gone.
+        None if face.caller.narrowing.is_none() => Err(face.engine.read().missing_artifact(id).await.into()),
         None => Err(accept::no_artifact(id.as_str())),
     }
 }
@@ -90,6 +92,38 @@ pub(super) async fn get_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
         false => None,
     };
     Ok(json(StatusCode::OK, &One::new("artifact", project::found_artifact(row, diff))))
+}
+
+pub(super) async fn pin_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
+    let id = accept::artifact_id(&id)?;
+    let row = found(&face, &id).await?;
+    face.engine.admin().pin_artifact(&row, &face.caller.name).await?;
+    shown(&face, &id).await
+}
+
+pub(super) async fn unpin_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
+    let id = accept::artifact_id(&id)?;
+    let row = found(&face, &id).await?;
+    face.engine.admin().unpin_artifact(&row).await?;
+    shown(&face, &id).await
+}
+
+pub(super) async fn delete_artifact(face: Face, Ids(id): Ids<String>) -> Answer {
+    let id = accept::artifact_id(&id)?;
+    let row = found(&face, &id).await?;
+    let deletion = face.engine.admin().delete_artifact(&row, &face.caller.name).await?;
+    let run_id = match &row {
+        FoundArtifact::OfRun(row) => Some(row.run_id.to_string()),
+        FoundArtifact::Upload(_) => None,
+    };
+    let gone =
+        reply::ArtifactGone { artifact_id: id.to_string(), run_id, bytes_removed: deletion.bytes_removed };
+    Ok(json(StatusCode::OK, &One::new("deleted", gone)))
+}
+
+async fn shown(face: &Face, id: &ForeignId) -> Answer {
+    let row = found(face, id).await?;
+    Ok(json(StatusCode::OK, &One::new("artifact", project::found_artifact(row, None))))
 }
 
 impl Face {
