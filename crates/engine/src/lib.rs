@@ -34,8 +34,9 @@ pub use catalogue::{
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
-    ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, Messages, ReadHandle,
-    ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told, TypePattern,
+    ArtifactContent, ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, LoggedOutput,
+    Messages, OutputPieces, ReadHandle, ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told,
+    TypePattern,
 };
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
@@ -45,6 +46,6 @@ pub use work::{
 };
 pub use write::{
     Answering, ArtifactQuota, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork,
-    NewRun, NewSetup, NewTask, Once, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying, Standing,
-    Superseded, Target, Triple, UnderWay, Upload, WordReply, WriteHandle,
+    NewRun, NewSetup, NewTask, Once, OutputInLog, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying,
+    Standing, Superseded, Target, Triple, UnderWay, Upload, WordReply, WriteHandle,
 };

@@ -41,7 +41,7 @@ pub(crate) mod with_rows;
 mod writer_loop;
 pub(crate) mod writers;
 
-pub use artifacts::{Keep, KeptArtifact, Target, Upload};
+pub use artifacts::{Keep, KeptArtifact, OutputInLog, Target, Upload};
 pub use ended_run::Past;
 pub use handle::WriteHandle;
 pub use idempotency::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standing, UnderWay, WordReply};

@@ -41,6 +41,9 @@ pub const ARTIFACT_BYTES_OWN: usize =
 /// Bytes of one piece in which they are sent and counted.
 pub const ARTIFACT_PIECE_BYTES: usize = 64 << 10;
 
+/// What counts as transferred of bytes that are read from the log: a page of events and what is made of it.
+pub const LOGGED_BYTES_HELD: u64 = 1 << 20;
+
 /// Fewer bytes are never compressed on their way out: the framing would take what it saves.
 pub const GZIP_BYTES_MIN: u64 = 1 << 10;
 

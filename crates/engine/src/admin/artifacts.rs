@@ -73,6 +73,11 @@ impl AdminHandle {
             ));
         }
         let run = row.run_id;
+        if row.log_from_sequence.is_some() {
+            let message =
+                format!("the bytes of artifact {id} are events of {run}; prune the run, or delete its task");
+            return Err(Error::rejected(Code::ArtifactInLog, message));
+        }
         if self.catalogue().pin_of(run).await?.is_some() {
             let message = format!("{run}, which made artifact {id}, is pinned; unpin it first");
             return Err(Error::rejected(Code::ArtifactPinned, message));

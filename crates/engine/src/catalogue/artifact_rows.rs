@@ -53,6 +53,9 @@ pub struct ArtifactRow {
     pub deletions: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hunks: Option<u64>,
+    /// Where the events begin that hold its bytes, if they are not stored apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_from_sequence: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,6 +87,11 @@ impl FoundArtifact {
             FoundArtifact::OfRun(row) => row.name.as_deref(),
             FoundArtifact::Upload(upload) => upload.name.as_deref(),
         }
+    }
+
+    /// Whether its bytes are events of its run.
+    pub fn is_in_log(&self) -> bool {
+        matches!(self, FoundArtifact::OfRun(row) if row.log_from_sequence.is_some())
     }
 
     /// The file that it is of, of a patch the one that it changes.
@@ -180,6 +188,7 @@ fn made(event: &Event) -> Option<ArtifactRow> {
         additions: created.additions,
         deletions: created.deletions,
         hunks: created.hunks,
+        log_from_sequence: created.log_from_sequence,
         applied_at: None,
         rejected_at: None,
         reverted_at: None,

@@ -15,7 +15,16 @@ use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
 use crate::ground::rows;
 use crate::read::handle::ReadHandle;
+use crate::read::logged_output::LoggedOutput;
 use crate::{ArtifactRow, Error, FoundArtifact, ListQuery, Listed, Narrowing, RunRow, limits};
+
+/// The bytes of an artifact.
+pub enum ArtifactContent {
+    /// Stored apart, and checked against their hash.
+    Kept(bytes::Bytes),
+    /// Events of its run.
+    Logged(LoggedOutput),
+}
 
 /// Which artifacts are wanted; where a part is missing it does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,8 +94,30 @@ impl ReadHandle {
         Ok(gone.and_then(|gone| gone.run_id))
     }
 
+    /// The bytes of an artifact, or where they are read from.
+    pub async fn artifact_content(&self, found: &FoundArtifact) -> Result<ArtifactContent, Error> {
+        match self.logged(found) {
+            Some(output) => {
+                output.is_there().await?;
+                Ok(ArtifactContent::Logged(output))
+            }
+            None => Ok(ArtifactContent::Kept(self.artifact_bytes(found).await?)),
+        }
+    }
+
+    fn logged(&self, found: &FoundArtifact) -> Option<LoggedOutput> {
+        match found {
+            FoundArtifact::OfRun(row) => LoggedOutput::of(self, row),
+            FoundArtifact::Upload(_) => None,
+        }
+    }
+
     /// The bytes of an artifact, checked against its hash.
     pub async fn artifact_bytes(&self, found: &FoundArtifact) -> Result<bytes::Bytes, Error> {
+        if let Some(output) = self.logged(found) {
+            output.is_there().await?;
+            return output.whole().await;
+        }
         let (id, hash) = (found.id(), found.hash());
         let missing = |why: &str| {
             let message = format!("the bytes of artifact {id} are not here: {why}");

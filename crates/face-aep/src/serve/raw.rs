@@ -19,7 +19,7 @@ use flate2::write::GzEncoder;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt as _, ready};
 use http_body::{Frame, SizeHint};
-use recount_engine::FoundArtifact;
+use recount_engine::{ArtifactContent, FoundArtifact, OutputPieces};
 use recount_event::Code;
 
 use super::Face;
@@ -73,10 +73,15 @@ impl http_body::Body for LeavingBytes {
 pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: HeaderMap) -> Answer {
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
-    let place = place(&face, row.size_bytes())?;
-    let bytes = face.engine.read().artifact_bytes(&row).await?;
-    let size = bytes.len() as u64;
-    let tag = format!("\"{}\"", row.hash().unwrap_or_default());
+    // What is read from the log is never in memory whole.
+    let held = row.size_bytes().map(|size| if row.is_in_log() { size.min(limits::LOGGED_BYTES_HELD) } else { size });
+    let place = place(&face, held)?;
+    let content = face.engine.read().artifact_content(&row).await?;
+    let (size, name) = match &content {
+        ArtifactContent::Kept(bytes) => (bytes.len() as u64, row.hash().unwrap_or_default().to_owned()),
+        ArtifactContent::Logged(output) => (output.size(), output.name()),
+    };
+    let tag = format!("\"{name}\"");
     let mime = row.mime().unwrap_or("application/octet-stream");
     let (mut given, ()) = Response::new(()).into_parts();
     guard(&mut given, &row, mime);
@@ -91,7 +96,7 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     let encodings = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let shrinks = may_shrink && range == accept::Range::All && accept::prefers_gzip(encodings);
     // Weak, and so of no use for a part: another encoder may make other bytes of the same.
-    let shown_tag = if shrinks { format!("W/\"{}.gzip\"", row.hash().unwrap_or_default()) } else { tag };
+    let shown_tag = if shrinks { format!("W/\"{name}.gzip\"") } else { tag };
     if let Ok(tag) = HeaderValue::from_str(&shown_tag) {
         given.headers.insert(header::ETAG, tag);
     }
@@ -117,7 +122,10 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
             return Err(Refusal::new(Code::RangeNotSatisfiable, detail));
         }
     };
-    let pieces = in_pieces(part(&bytes, first, count));
+    let pieces = match content {
+        ArtifactContent::Kept(bytes) => in_pieces(part(&bytes, first, count)),
+        ArtifactContent::Logged(output) => logged(output.part(first, count)),
+    };
     let (pieces, left) = match shrinks {
         true => {
             given.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -159,6 +167,15 @@ fn in_pieces(bytes: Bytes) -> Pieces {
         (!piece.is_empty()).then_some((Ok(piece), rest))
     };
     stream::unfold(bytes, next).boxed()
+}
+
+/// Bytes as they are read from the log.
+fn logged(pieces: OutputPieces) -> Pieces {
+    let next = |mut pieces: OutputPieces| async move {
+        let piece = pieces.next().await.map_err(io::Error::other).transpose()?;
+        Some((piece, pieces))
+    };
+    stream::unfold(pieces, next).boxed()
 }
 
 /// The same compressed, a piece at a time, so that other requests get their turn and the whole is never held.
