@@ -17,6 +17,7 @@ mod endings;
 mod faults;
 mod given;
 mod hostile;
+mod kept_outputs;
 mod kinds;
 mod leave;
 mod listeners;

@@ -16,6 +16,7 @@ mod follow;
 mod import;
 mod ingest;
 mod lists;
+mod logged_output;
 mod older;
 mod prompts;
 mod redaction;
