@@ -106,7 +106,7 @@ async fn an_output_is_the_bytes_of_its_events_and_is_stored_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_output_is_gone_with_its_task() {
+async fn a_reader_is_told_when_the_output_is_pruned_meanwhile() {
     let scene = Scene::new().await;
     let (run, id, all) = told(&scene, None).await;
     let found = of_run(&row(&scene, &id).await);
