@@ -71,7 +71,8 @@ async fn a_large_output_is_whole_and_never_in_memory_at_once() {
     let scene = Scene::with("").await;
     let bytes = 32_u64 << 20;
     let command = format!("yes 0123456789abcde | head -c {bytes}");
-    let run = scene.call(RunKind::Shell, Order { command: Some(command), ..Order::default() }).await;
+    let order = Order { command: Some(command), output_bytes_max: Some(bytes), ..Order::default() };
+    let run = scene.call(RunKind::Shell, order).await;
     scene.until(run, "run.finished").await;
     let row = artifacts(&scene).await.remove(0);
     assert_eq!(row.size_bytes, Some(bytes));
@@ -127,7 +128,7 @@ text = "They are {all}."
     let mut kinds: Vec<&str> = rows.iter().map(|row| row.kind.as_str()).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds, ["command_output", "file_snapshot", "patch"]);
+    assert_eq!(kinds, ["command_output", "file_snapshot", "patch", "tool_result_blob"]);
     let mut masked = 0;
     for row in rows.clone() {
         let about = serde_json::to_string(&row).unwrap();

@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use recount_client::Listing;
 use recount_client::query::{LIST_LIMIT_DEFAULT, UPLOAD_KINDS};
 use recount_client::reply;
+use recount_client::{ArtifactStream, Listing};
 use serde_json::json;
 
 use super::attach::{self, AttachedFile};
@@ -145,10 +145,12 @@ impl Artifact {
                 asking.out.line(&clean::line(&format!("{} {bytes}", gone.artifact_id)))
             }
             ArtifactVerb::Get { artifact, output } => {
-                let bytes = client.read_artifact(&artifact).await?;
-                let Some(file) = output else { return asking.out.bytes(&bytes) };
-                write_new(&file, &bytes)?;
-                let (shown, size) = (file.display().to_string(), bytes.len());
+                let Some(file) = output else {
+                    return asking.out.bytes(&client.read_artifact(&artifact).await?);
+                };
+                let bytes = client.stream_artifact(&artifact).await?;
+                let size = write_new(&file, bytes).await?;
+                let shown = file.display().to_string();
                 if asking.json {
                     return asking.out.value(&json!({ "path": shown, "bytes": size }));
                 }
@@ -165,16 +167,26 @@ fn state(mut asking: Asking, artifact: &reply::Artifact, state: &str) -> Result<
     asking.out.line(&clean::line(&format!("{} {state}", artifact.id)))
 }
 
-fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+/// Writes bytes into a new file as they come, and leaves none that is not complete.
+async fn write_new(file: &Path, mut bytes: ArtifactStream) -> Result<u64, Failure> {
     let failed = |why: std::io::Error| Failure::Own(format!("{} cannot be written: {why}", file.display()));
     let mut there = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
-    let written = there.write_all(bytes).and_then(|()| there.sync_all());
+    let written = async {
+        let mut size = 0;
+        while let Some(piece) = bytes.next().await? {
+            there.write_all(&piece).map_err(failed)?;
+            size += piece.len() as u64;
+        }
+        there.sync_all().map_err(failed)?;
+        Ok(size)
+    };
+    let written: Result<u64, Failure> = written.await;
     if written.is_err()
         && let Err(why) = std::fs::remove_file(file)
     {
         note(&format!("{} is not complete and cannot be removed: {why}", file.display()));
     }
-    written.map_err(failed)
+    written
 }
 
 /// What it is, what became of it, and the patch where it came along.

@@ -74,7 +74,8 @@ pub(super) async fn read_artifact(face: Face, Ids(id): Ids<String>, headers: Hea
     let id = accept::artifact_id(&id)?;
     let row = found(&face, &id).await?;
     // What is read from the log is never in memory whole.
-    let held = row.size_bytes().map(|size| if row.is_in_log() { size.min(limits::LOGGED_BYTES_HELD) } else { size });
+    let held =
+        row.size_bytes().map(|size| if row.is_in_log() { size.min(limits::LOGGED_BYTES_HELD) } else { size });
     let place = place(&face, held)?;
     let content = face.engine.read().artifact_content(&row).await?;
     let (size, name) = match &content {

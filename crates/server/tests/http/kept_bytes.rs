@@ -38,9 +38,15 @@ async fn text_is_compressed_on_request_and_parts_of_it_never() {
     let packed = get(&[("accept-encoding", "br, gzip")]).await;
     assert_eq!((packed.status, packed.header("content-encoding")), (200, Some("gzip")));
     assert!(packed.body.len() < plain.len() / 20 && unpacked(&packed) == plain);
-    assert_eq!((packed.header("vary"), packed.header("content-type")), (Some("accept-encoding"), Some("text/plain")));
+    assert_eq!(
+        (packed.header("vary"), packed.header("content-type")),
+        (Some("accept-encoding"), Some("text/plain"))
+    );
     let packed_tag = packed.header("etag").unwrap().to_owned();
-    assert!(packed_tag.starts_with("W/\"") && packed_tag != tag && packed_tag != format!("W/{tag}"), "{packed_tag}");
+    assert!(
+        packed_tag.starts_with("W/\"") && packed_tag != tag && packed_tag != format!("W/{tag}"),
+        "{packed_tag}"
+    );
 
     // Each form is known by its own tag.
     for (encoding, held, status) in [
@@ -81,14 +87,20 @@ async fn told_output(house: &House) -> (String, Vec<u8>) {
     let run = house.new_run().await;
     let call = r#"{"tool_call_id":"c1","tool_name":"shell_exec","kind":"shell"}"#;
     let command = r#"{"tool_call_id":"c1","argv":["make"],"cwd":"/w"}"#;
-    let begin = [("run.started", "{}"), ("tool.invoked", call), ("tool.started", call), ("tool.shell.command", command)];
+    let begin = [
+        ("run.started", "{}"),
+        ("tool.invoked", call),
+        ("tool.started", call),
+        ("tool.shell.command", command),
+    ];
     house.tell(&run, 0, &begin).await;
     let (mut all, mut seq) = (String::new(), 1);
     for number in 0..50 {
         let piece = format!("{number}: {}\n", "compiled ".repeat(2_000));
         let data = serde_json::to_string(&piece).unwrap();
         let offset = all.len();
-        let chunk = format!(r#"{{"tool_call_id":"c1","stream":"stdout","data":{data},"byte_offset":{offset}}}"#);
+        let chunk =
+            format!(r#"{{"tool_call_id":"c1","stream":"stdout","data":{data},"byte_offset":{offset}}}"#);
         house.tell(&run, seq, &[("tool.shell.output_chunk", &chunk)]).await;
         all += &piece;
         seq += 1;
@@ -218,10 +230,13 @@ async fn an_upload_with_a_key_is_made_once() {
 async fn one_artifact_is_pinned_and_deleted() {
     let data = tempfile::tempdir().unwrap();
     let (house, admin) = closed_house(data.path()).await;
-    let ask = async |method: &str, target: &str, body: Option<&str>| ask_as(&house, Some(&admin), method, target, body).await;
+    let ask = async |method: &str, target: &str, body: Option<&str>| {
+        ask_as(&house, Some(&admin), method, target, body).await
+    };
     let upload = ask("POST", "/v1/artifacts?kind=file", Some(r#"{"some":"bytes"}"#)).await.data();
     let run = text(&ask("POST", "/v1/runs", Some(r#"{"kind":"external"}"#)).await.data()["id"]);
-    let created = format!(r#"{{"artifact_id":"a1","kind":"note","size_bytes":16,"hash":{}}}"#, upload["hash"]);
+    let created =
+        format!(r#"{{"artifact_id":"a1","kind":"note","size_bytes":16,"hash":{}}}"#, upload["hash"]);
     let events = crate::house::batch("p", 1, 0, &[("run.started", "{}"), ("artifact.created", &created)]);
     assert_eq!(ask("POST", &format!("/v1/runs/{run}/events"), Some(&events)).await.status, 200);
     // What waits for a run is deleted like what has one; the bytes are the run's, too.
@@ -238,7 +253,8 @@ async fn one_artifact_is_pinned_and_deleted() {
     check_kept("PUT", "/v1/artifacts/{artifact}/pin", &pinned);
     assert_eq!(pinned.data()["pinned"], true);
     check_problem(&ask("DELETE", "/v1/artifacts/a1", None).await, Code::ArtifactPinned, "pinned");
-    let problem = check_problem(&ask("POST", &format!("/v1/runs/{run}/prune"), None).await, Code::RunPinned, "its run");
+    let problem =
+        check_problem(&ask("POST", &format!("/v1/runs/{run}/prune"), None).await, Code::RunPinned, "its run");
     assert!(text(&problem["detail"]).contains("a1"), "{problem}");
     let unpinned = ask("DELETE", "/v1/artifacts/a1/pin", None).await;
     check_kept("DELETE", "/v1/artifacts/{artifact}/pin", &unpinned);
@@ -249,17 +265,29 @@ async fn one_artifact_is_pinned_and_deleted() {
     let before = ask("GET", &format!("/v1/runs/{run}/digest"), None).await.data();
     let deleted = ask("DELETE", "/v1/artifacts/a1", None).await.data();
     assert_eq!(deleted, json!({ "artifact_id": "a1", "run_id": run, "bytes_removed": true }));
-    for (method, target) in
-        [("GET", "/v1/artifacts/a1"), ("GET", "/v1/artifacts/a1/raw"), ("DELETE", "/v1/artifacts/a1"), ("PUT", "/v1/artifacts/a1/pin")]
-    {
+    for (method, target) in [
+        ("GET", "/v1/artifacts/a1"),
+        ("GET", "/v1/artifacts/a1/raw"),
+        ("DELETE", "/v1/artifacts/a1"),
+        ("PUT", "/v1/artifacts/a1/pin"),
+    ] {
         check_problem(&ask(method, target, None).await, Code::ArtifactDeleted, target);
     }
     let listed = ask("GET", &format!("/v1/artifacts?run_id={run}"), None).await.json();
     assert_eq!(listed["data"], json!([]));
-    assert_eq!(ask("GET", &format!("/v1/runs/{run}/digest"), None).await.data(), before, "the log is as it was");
+    assert_eq!(
+        ask("GET", &format!("/v1/runs/{run}/digest"), None).await.data(),
+        before,
+        "the log is as it was"
+    );
     // Who could not see its run is told nothing.
-    let narrowed = r#"{"name":"n","scopes":["read","run","admin"],"tasks":["task_01JZZZZZZZZZZZZZZZZZZZZZZZ"]}"#;
+    let narrowed =
+        r#"{"name":"n","scopes":["read","run","admin"],"tasks":["task_01JZZZZZZZZZZZZZZZZZZZZZZZ"]}"#;
     let made = make_token(&house, Some(&admin), narrowed).await;
-    check_problem(&ask_as(&house, Some(&made), "GET", "/v1/artifacts/a1", None).await, Code::ArtifactNotFound, "narrowed");
+    check_problem(
+        &ask_as(&house, Some(&made), "GET", "/v1/artifacts/a1", None).await,
+        Code::ArtifactNotFound,
+        "narrowed",
+    );
     house.running.stop().await;
 }
