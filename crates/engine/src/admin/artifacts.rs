@@ -8,8 +8,8 @@ use recount_event::{Code, ForeignId, time};
 use recount_log::{Append, AppendError, Guard, RowPut};
 
 use crate::admin::handle::AdminHandle;
-use crate::catalogue::artifact_rows::{Gone, Indexed, blob_of};
-use crate::catalogue::deleted_artifacts::{ArtifactPin, DeletedArtifact, freed_key, owner_of, pin_key};
+use crate::catalogue::artifact_rows::{DeletedArtifact, Gone, Indexed, blob_of};
+use crate::catalogue::deleted_artifacts::{ArtifactPin, freed_key, owner_of, pin_key};
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::read::artifacts::artifact_deleted;

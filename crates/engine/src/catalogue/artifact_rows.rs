@@ -8,7 +8,6 @@ use recount_event::{Event, EventId, ForeignId, Json, Payload, RunId, SessionId, 
 use recount_log::{Guard, Row, RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::deleted_artifacts::DeletedArtifact;
 use crate::ground::rows;
 use crate::{Error, UploadRow};
 
@@ -233,6 +232,14 @@ pub(crate) struct Indexed(pub(crate) ForeignId, pub(crate) u64);
 
 /// The kind of what has more states than one.
 pub(crate) const PATCH: &str = "patch";
+
+/// What is left of a deleted artifact, besides the events that name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeletedArtifact {
+    pub(crate) artifact_id: ForeignId,
+    pub(crate) by: String,
+    pub(crate) deleted_at: String,
+}
 
 /// Why an artifact is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,14 +10,6 @@ use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::{ArtifactRow, Error, Pin};
 
-/// What is left of a deleted artifact, besides the events that name it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DeletedArtifact {
-    pub(crate) artifact_id: ForeignId,
-    pub(crate) by: String,
-    pub(crate) deleted_at: String,
-}
-
 /// Whether the artifact that an event made was deleted.
 pub(crate) async fn is_deleted(store: &dyn Store, event: &str) -> Result<bool, Error> {
     Ok(store.row(rows::ARTIFACTS_DELETED, &rows::tenant_key(event)).await?.is_some())

@@ -8,8 +8,10 @@
 use recount_event::{Code, ForeignId, RunId, TaskId};
 use recount_log::{FaultKind, RowRange, Store};
 
-use crate::catalogue::artifact_rows::{ArtifactChange, Gone, Indexed, PATCH, blob_of, blob_uses};
-use crate::catalogue::deleted_artifacts::{DeletedArtifact, is_deleted};
+use crate::catalogue::artifact_rows::{
+    ArtifactChange, DeletedArtifact, Gone, Indexed, PATCH, blob_of, blob_uses,
+};
+use crate::catalogue::deleted_artifacts::is_deleted;
 use crate::catalogue::run_row::OWN;
 use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
