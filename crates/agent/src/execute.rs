@@ -14,7 +14,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::hooks::HookedCall;
 use crate::limits;
-use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, TOOL_ERROR, Teller, Terms, Tool};
+use crate::tool::{
+    Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, TOOL_ERROR, Teller, Terms, Tool,
+};
 use crate::worker::{Done, Worker};
 use crate::workspace::claims::{Claim, Sort, StillHeld};
 
@@ -372,15 +374,16 @@ struct DeskTeller<'a> {
 }
 
 impl Teller for DeskTeller<'_> {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
         Box::pin(async move {
             if self.left.is_some() {
                 return Err(Gone);
             }
             match self.desk.report(drafts).await {
                 Ok(events) => {
+                    let first = first_sequence(&events);
                     self.seen.extend(without_output(events));
-                    Ok(())
+                    Ok(first)
                 }
                 Err(left) => {
                     self.left = Some(left);
@@ -389,6 +392,11 @@ impl Teller for DeskTeller<'_> {
             }
         })
     }
+}
+
+/// Where the events begin that were told; what others wrote before them is among them.
+pub(crate) fn first_sequence(events: &[Event]) -> u64 {
+    events.first().map_or(0, |event| event.sequence)
 }
 
 /// Output is not looked at again, and there may be much of it.
@@ -416,6 +424,13 @@ impl Keeper for RunKeeper {
                 target: thing.target,
             };
             let kept = self.write.keep(self.run, keep).await.map_err(|error| error.to_string())?;
+            Ok(Kept { id: kept.id, created: kept.created })
+        })
+    }
+
+    fn keep_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<Kept, String>> {
+        Box::pin(async move {
+            let kept = self.write.keep_output(self.run, output).await.map_err(|error| error.to_string())?;
             Ok(Kept { id: kept.id, created: kept.created })
         })
     }

@@ -403,10 +403,6 @@ pub const OUTPUT_HEAD_BYTES: usize = 12 << 10;
 /// Bytes at the end of a stream that the model is told; what lies between is counted.
 pub const OUTPUT_TAIL_BYTES: usize = 12 << 10;
 
-/// Bytes of output that are kept as an artifact when they are more than the model is told; of more the beginning
-/// is kept. The log has all of it.
-pub const OUTPUT_KEPT_BYTES_MAX: usize = 4 << 20;
-
 /// Bytes of one argument of a tool that runs git; a longer one is refused with `invalid_input`.
 pub const GIT_ARGUMENT_BYTES_MAX: usize = 16 << 10;
 

@@ -14,7 +14,7 @@ use recount_event::{Draft, ForeignId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::execute::{ReadyCall, without_output};
+use crate::execute::{ReadyCall, first_sequence, without_output};
 use crate::limits;
 use crate::tool::{Cancel, Gone, Job, Outcome, Rewritten, Teller};
 use crate::worker::{Done, Worker};
@@ -22,14 +22,14 @@ use crate::worker::{Done, Worker};
 /// Events of one call, and where it waits until they are durable.
 struct CallDrafts {
     drafts: Vec<Draft>,
-    done: oneshot::Sender<Result<(), Gone>>,
+    done: oneshot::Sender<Result<u64, Gone>>,
 }
 
 /// Passes the events of one call to the worker.
 struct LineTeller(mpsc::Sender<CallDrafts>);
 
 impl Teller for LineTeller {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
         Box::pin(async move {
             let (done, told) = oneshot::channel();
             self.0.send(CallDrafts { drafts, done }).await.map_err(|_| Gone)?;
@@ -168,7 +168,7 @@ impl Worker {
     async fn append(&mut self, CallDrafts { drafts, done }: CallDrafts) -> Done<()> {
         let appended = self.desk.report(drafts).await;
         // A call that does not wait any more has ended.
-        done.send(appended.as_ref().map(drop).map_err(|_| Gone)).ok();
+        done.send(appended.as_ref().map(|events| first_sequence(events)).map_err(|_| Gone)).ok();
         let events: Vec<_> = without_output(appended?).collect();
         self.see(&events);
         Ok(())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-pub use recount_engine::Target;
+pub use recount_engine::{OutputInLog, Target};
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 use recount_event::family::{clarification, handoff};
@@ -214,9 +214,10 @@ impl std::fmt::Debug for HostJudge {
     }
 }
 
-/// Where events are told that come while a call runs. Answers when they are durable.
+/// Where events are told that come while a call runs. Answers when they are durable, with the sequence of the first, or
+/// of an event right before it.
 pub trait Teller: Send {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>>;
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>>;
 }
 
 /// The run has ended or belongs to another worker: stop, and report nothing more.
@@ -228,12 +229,15 @@ pub struct Gone;
 pub trait Keeper: Send + Sync {
     /// Keeps bytes and answers their name and the `artifact.created` that must be reported before the name is used.
     fn keep(&self, thing: Keep) -> BoxFuture<'_, Result<Kept, String>>;
+
+    /// The same for the output of a command, which was told already and is not stored again.
+    fn keep_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<Kept, String>>;
 }
 
 /// Something to keep.
 #[derive(Debug, Clone)]
 pub struct Keep {
-    /// `patch`, `file_snapshot`, `command_output`, `image` or another word of the protocol.
+    /// `patch`, `file_snapshot`, `image` or another word of the protocol.
     pub kind: &'static str,
     pub mime: String,
     pub summary: Option<String>,

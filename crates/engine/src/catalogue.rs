@@ -5,6 +5,7 @@
 
 pub(crate) mod allowances;
 pub(crate) mod artifact_rows;
+pub(crate) mod deleted_artifacts;
 pub(crate) mod fold;
 pub(crate) mod handle;
 mod missing;

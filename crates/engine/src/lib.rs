@@ -21,8 +21,8 @@ mod work;
 mod write;
 
 pub use admin::{
-    AdminHandle, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize, Swept, TokenRow,
-    add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
+    AdminHandle, ArtifactDeletion, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize,
+    Swept, TokenRow, add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
 };
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,
@@ -34,8 +34,9 @@ pub use catalogue::{
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
-    ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, Messages, ReadHandle,
-    ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told, TypePattern,
+    ArtifactContent, ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, LoggedOutput,
+    Messages, OutputPieces, ReadHandle, ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told,
+    TypePattern,
 };
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
@@ -44,7 +45,7 @@ pub use work::{
     WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
-    Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork, NewRun, NewSetup,
-    NewTask, Once, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying, Standing, Superseded, Target,
-    Triple, UnderWay, Upload, WordReply, WriteHandle,
+    Answering, ArtifactQuota, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork,
+    NewRun, NewSetup, NewTask, Once, OutputInLog, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying,
+    Standing, Superseded, Target, Triple, UnderWay, Upload, WordReply, WriteHandle,
 };

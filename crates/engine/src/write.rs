@@ -41,12 +41,13 @@ pub(crate) mod with_rows;
 mod writer_loop;
 pub(crate) mod writers;
 
-pub use artifacts::{Keep, KeptArtifact, Target, Upload};
+pub use artifacts::{Keep, KeptArtifact, OutputInLog, Target, Upload};
 pub use ended_run::Past;
 pub use handle::WriteHandle;
 pub use idempotency::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standing, UnderWay, WordReply};
 pub use ingest::Triple;
 pub use new_run::NewRun;
+pub use quotas::ArtifactQuota;
 pub use removal::Pruned;
 pub use resume_place::ResumeFrom;
 pub use say::{Answering, Saying, Superseded};

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use recount_agent::web::WebSettings;
-use recount_engine::Policy;
+use recount_engine::{ArtifactQuota, Policy};
 use recount_log_sqlite::Durability;
 
 pub use self::aaep::Aaep;
@@ -58,6 +58,8 @@ pub struct Config {
     pub runs: Runs,
     /// The configured agents.
     pub agents: Agents,
+    /// How much runs and uploads may keep.
+    pub artifacts: ArtifactQuota,
     /// The face for applications.
     pub aap: Aap,
     /// The face for accessibility tools.
@@ -103,6 +105,11 @@ impl Config {
                 max_bytes: values.max_bytes,
             },
             sweep_every: values.sweep_every,
+            artifacts: ArtifactQuota {
+                task_bytes: values.artifact_task_bytes,
+                task_count: values.artifact_task_count,
+                upload_bytes: values.artifact_upload_bytes,
+            },
             access: Access {
                 require_token: values.require_token,
                 allowed_origins: values.allowed_origins,

@@ -273,6 +273,7 @@ async fn assemble(
         settings,
     };
     let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
+    running.gate.tenants.limit_artifacts(config.artifacts);
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
     tracing::info!("{}", pool.in_words(running.gate.lets_anybody_in()));
     Ok((running, pool))

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::schema;
 use crate::tool::{
-    Approved, Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, Rewritten, Teller,
+    Approved, Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, Rewritten, Teller,
     Terms, Tool,
 };
 use crate::tools::Tools;
@@ -62,19 +62,25 @@ impl Keeper for Shelf {
             Ok(Kept { id, created: created.into() })
         })
     }
+
+    fn keep_output(&self, _: OutputInLog) -> BoxFuture<'_, Result<Kept, String>> {
+        // The tools with this scene run no commands.
+        Box::pin(std::future::ready(Err("this shelf keeps no output".to_owned())))
+    }
 }
 
 impl Teller for Told {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
         Box::pin(async move {
             if self.gone {
                 return Err(Gone);
             }
+            let first = self.drafts.len() as u64;
             self.drafts.extend(drafts);
             if let Some(meanwhile) = &mut self.meanwhile {
                 meanwhile();
             }
-            Ok(())
+            Ok(first)
         })
     }
 }

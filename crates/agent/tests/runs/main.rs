@@ -19,6 +19,7 @@ mod foreign_hooks;
 mod given;
 mod hooks;
 mod hostile;
+mod kept_outputs;
 mod kinds;
 mod leave;
 mod listeners;

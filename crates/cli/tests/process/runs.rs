@@ -158,7 +158,7 @@ impl Scene {
     }
 }
 
-fn client(server: &Server) -> Client {
+pub(crate) fn client(server: &Server) -> Client {
     Client::new(&server.url(), None).unwrap()
 }
 

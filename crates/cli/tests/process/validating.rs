@@ -6,6 +6,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+#[cfg(target_os = "linux")]
+use crate::server::peak_mib;
 use crate::server::{Answer, recount};
 
 fn corpus(name: &str) -> PathBuf {
@@ -113,14 +115,6 @@ fn a_reader_of_findings_that_leaves_is_no_failure() {
         child.stderr.take().unwrap().read_to_string(&mut words).unwrap();
         assert_eq!((child.wait().unwrap().code(), words.as_str()), (Some(0), ""));
     }
-}
-
-/// Mebibytes that a process has had at most.
-#[cfg(target_os = "linux")]
-fn peak_mib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
 /// Findings that were gathered would need twice what is allowed; so would sessions that were never let go.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use recount_agent::model::ModelName;
 use recount_agent::sandbox::{Mode, SandboxSettings};
 use recount_agent::web::PrivateHost;
+use recount_engine::ArtifactQuota;
 use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
@@ -20,7 +21,9 @@ use super::options::{LogFormat, Options};
 use super::rooms::RoomAccess;
 use crate::StartError;
 use crate::amounts::sized;
-use crate::limits::{RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX};
+use crate::limits::{
+    ARTIFACTS_OF_A_TASK_MAX, RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX,
+};
 use crate::settings::Lookup;
 
 /// What a setting is in the file.
@@ -130,6 +133,12 @@ settings! { place;
         "bytes of events, likewise: `off`, or a whole number of `B`, `KiB`, `MiB`, `GiB` or `TiB`";
     sweep_every: Duration = Text "retention.sweep_every" flag "--sweep-every", format!("{}m", SWEEP_EVERY_DEFAULT.as_secs() / 60), sweep,
         "the pause between two sweeps, at least `1s`";
+    artifact_task_bytes: u64 = Text "artifacts.task_bytes", sized(ArtifactQuota::default().task_bytes), size,
+        "bytes of artifacts that a task, or a run without one, may keep; more is refused with [`artifact_quota`](errors.md)";
+    artifact_task_count: usize = Number "artifacts.task_count", ArtifactQuota::default().task_count.to_string(), |text| number(text, ARTIFACTS_OF_A_TASK_MAX),
+        "how many artifacts likewise";
+    artifact_upload_bytes: u64 = Text "artifacts.upload_bytes", sized(ArtifactQuota::default().upload_bytes), size,
+        "bytes of uploads that may wait for a run to use them";
     require_token: bool = Bool "access.require_token" flag "--require-token", "false", yes_or_no,
         "`true`: every request requires a token, also from this machine";
     allowed_origins: Vec<String> = List "access.allowed_origins" flag "--allowed-origin", "none", origins,

@@ -205,6 +205,8 @@ fn the_example_of_the_page_sets_every_setting() {
     let retention = Policy { max_age: Some(days(30)), max_events: Some(5_000_000), max_bytes: Some(5 << 30) };
     assert_eq!((config.durability, config.retention), (Durability::Relaxed, retention));
     assert_eq!(config.sweep_every, Duration::from_secs(30 * 60));
+    let artifacts = ArtifactQuota { task_bytes: 1 << 30, task_count: 50_000, upload_bytes: 256 << 20 };
+    assert_eq!(config.artifacts, artifacts);
     let access = Access {
         require_token: true,
         allowed_origins: vec!["https://app.example".into()],

@@ -17,6 +17,7 @@ mod guide;
 mod house;
 mod import;
 mod ingest;
+mod kept_bytes;
 mod lineage;
 mod lists;
 mod manners;
