@@ -28,6 +28,7 @@ mod pictures;
 mod plain;
 mod providers;
 mod recovery;
+mod salvaged;
 mod scene;
 mod secrets;
 mod seen;
