@@ -9,7 +9,9 @@
 mod agent;
 mod approved;
 mod budget;
+mod call_input;
 mod calls;
+mod child_run;
 mod client;
 pub mod conversation;
 mod ending;
@@ -21,6 +23,7 @@ mod leave;
 pub mod limits;
 pub mod mcp;
 pub mod model;
+mod model_images;
 pub mod paths;
 mod perform;
 pub mod policy;
@@ -41,6 +44,6 @@ mod turn;
 mod worker;
 mod workspace;
 
-pub use agent::{Agent, Settings};
+pub use agent::{Agent, Experimental, Settings};
 pub use system::{CommandFacts, SystemFacts, WorkspaceFacts, default_system};
 pub use workspace::Workspaces;

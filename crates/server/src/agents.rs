@@ -11,7 +11,7 @@ use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
 use recount_agent::tools::{COMMAND_TOOLS, Tools};
-use recount_agent::{Agent, CommandFacts, Settings, SystemFacts, WorkspaceFacts, Workspaces};
+use recount_agent::{Agent, CommandFacts, Experimental, Settings, SystemFacts, WorkspaceFacts, Workspaces};
 use recount_api::admin::Check;
 use recount_engine::{Engine, Error, Profiles};
 use recount_world::{Kind, World};
@@ -38,6 +38,7 @@ pub(crate) struct AgentPool {
     keep: Option<Duration>,
     /// Whether runs read the `AGENTS.md` files of their workspaces.
     workspace_instructions: bool,
+    experimental: Experimental,
     /// The configured agents.
     profiles: Arc<Profiles>,
 }
@@ -78,6 +79,9 @@ impl AgentPool {
         if let Ok(sandbox) = &sandbox {
             tools.add_commands(sandbox);
         }
+        if runs.child_runs {
+            tools.add_child_runs();
+        }
         let policy = match &runs.policy {
             None => Policy::default(),
             Some(path) => read_policy(path, &tools, &runs.mcp)?,
@@ -95,6 +99,7 @@ impl AgentPool {
             lets_anybody_in: config.bind.ip().to_canonical().is_loopback() && !config.access.require_token,
             keep: runs.keep,
             workspace_instructions: runs.workspace_instructions,
+            experimental: runs.experimental,
             tools,
             mcp: runs.mcp.clone(),
         }))
@@ -137,6 +142,7 @@ impl AgentPool {
             },
             system: None,
             workspace_instructions: self.workspace_instructions,
+            experimental: self.experimental,
             profiles: self.profiles.clone(),
         };
         Agent::new(settings, engine.world().clone())

@@ -136,10 +136,10 @@ async fn resumed(face: &Face, asked: Asked, from: ResumeFrom, changes: Changes) 
         (new.queued.model, new.queued.provider) = (Some(model), None);
     }
     new.queued.request_text = changes.request_text;
-    if let Some(turns) = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)? {
-        let order = Order { max_turns: Some(turns), ..past.order()? };
-        new.queued.config = Some(Order { attachments: Vec::new(), ..order }.written());
-    }
+    let order = past.order()?;
+    let max_turns = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)?.or(order.max_turns);
+    let order = Order { attachments: Vec::new(), max_turns, branch: from.branch(), ..order };
+    new.queued.config = Some(order.written());
     new.queued.requested_by = Some(face.caller.name.clone());
     new.queued.traceparent = asked.trace;
     answer_made(face, new, asked.again).await
