@@ -46,8 +46,21 @@ pub struct Settings {
     pub system: Option<String>,
     /// Whether runs read the `AGENTS.md` files of their workspaces, unless an order says no.
     pub workspace_instructions: bool,
+    pub experimental: Experimental,
     /// The agents that are configured.
     pub profiles: Arc<Profiles>,
+}
+
+/// Which experimental events runs may have; `docs/event-protocol-experimental.md` describes them. Runs that start runs have
+/// a tool instead of a flag here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Experimental {
+    /// `run.branched_from`.
+    pub branches: bool,
+    /// `assistant.tool_call_input_delta`.
+    pub input_deltas: bool,
+    /// `assistant.image_block`.
+    pub images: bool,
 }
 
 impl Settings {
@@ -65,6 +78,7 @@ impl Settings {
             workspaces,
             system: None,
             workspace_instructions: true,
+            experimental: Experimental::default(),
             profiles: Arc::default(),
         }
     }
@@ -160,7 +174,8 @@ impl Agent {
 
     /// Whether a run may use a tool.
     pub(crate) fn offers(&self, order: &Order, name: &str) -> bool {
-        order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
+        !Agent::is_too_deep(order, name)
+            && order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
     }
 
     /// The tools of a run, as a model is told of them: ours, and those that the application carries out.

@@ -61,6 +61,9 @@ impl Worker {
 
     /// Runs an invoked call to its end.
     pub(crate) async fn carry_out(&mut self, id: &ForeignId) -> Done<()> {
+        if self.is_of_child(id) {
+            return self.carry_out_child(id).await;
+        }
         let Some((ready, terms)) = self.make_ready(id).await? else { return Ok(()) };
         let ReadyCall { id, name, tool, input, mut ended } = ready;
         let _place = self.tool_place().await?;
@@ -347,7 +350,7 @@ fn because(mut ended: Box<Ended>, code: &str, error: String) -> Box<Ended> {
     ended
 }
 
-fn outcome_failed(code: &'static str, error: String) -> Outcome {
+pub(crate) fn outcome_failed(code: &'static str, error: String) -> Outcome {
     Outcome {
         output: error.clone(),
         summary: error.clone(),

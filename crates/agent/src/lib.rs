@@ -9,7 +9,9 @@
 mod agent;
 mod approved;
 mod budget;
+mod call_input;
 mod calls;
+mod child_run;
 mod client;
 pub mod conversation;
 mod ending;
@@ -24,6 +26,7 @@ mod leave;
 pub mod limits;
 pub mod mcp;
 pub mod model;
+mod model_images;
 pub mod paths;
 mod perform;
 pub mod policy;
@@ -45,6 +48,6 @@ pub mod web;
 mod worker;
 mod workspace;
 
-pub use agent::{Agent, Settings};
+pub use agent::{Agent, Experimental, Settings};
 pub use system::{CommandFacts, SystemFacts, WorkspaceFacts, default_system};
 pub use workspace::Workspaces;

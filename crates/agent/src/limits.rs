@@ -671,6 +671,13 @@ pub const READS_TELLING: usize = READS_AT_ONCE;
 /// Bytes of a call's input; a call with more is refused and the model told why.
 pub const CALL_INPUT_BYTES_MAX: usize = 256 << 10;
 
+/// Bytes of a call's input that are logged while the model writes it, where that is switched on; the whole input comes
+/// with the call anyway.
+pub const CALL_INPUT_DELTAS_BYTES_MAX: usize = 64 << 10;
+
+/// Images of one answer that are kept, where that is switched on; further ones are dropped, and the log says so.
+pub const MODEL_IMAGES_MAX: usize = 4;
+
 /// Bytes, as JSON has it, of an input that cannot be read and is kept as the text that it is; the rest is left out.
 pub const CALL_INPUT_QUOTED_BYTES_MAX: usize = 512 << 10;
 
@@ -825,3 +832,17 @@ pub const CONTEXT_REFUSALS_MAX: u64 = 8;
 
 /// Events of an earlier run that are read at a time.
 pub const EARLIER_PAGE: usize = 500;
+
+// ---- runs that start runs -------------------------------------------------------------------------
+
+/// How many runs may lie above one that starts no more itself; the tool is not offered there.
+pub const CHILD_RUN_DEPTH_MAX: u64 = 3;
+
+/// Runs that one run may start; the next call is refused.
+pub const CHILD_RUNS_MAX: u64 = 32;
+
+/// Bytes of what a started run is to do; a longer text is refused.
+pub const CHILD_RUN_PROMPT_BYTES_MAX: usize = 64 << 10;
+
+/// Tools that a started run may be given by name; a longer list is refused.
+pub const CHILD_RUN_TOOLS_MAX: usize = 64;

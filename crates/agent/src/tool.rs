@@ -25,7 +25,7 @@ pub use crate::approved::{Approved, FileChange, Rewritten};
 pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &str;
 
-    /// `shell`, `git`, `file`, `search`, `todo`, `ask`, `web` or `mcp`; written to `tool.invoked`.
+    /// `shell`, `git`, `file`, `search`, `todo`, `ask`, `web`, `run` or `mcp`; written to `tool.invoked`.
     fn kind(&self) -> &'static str;
 
     /// For the model.
@@ -46,6 +46,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Whether no call ever changes anything, so that several may run side by side.
     fn reads_only(&self) -> bool {
+        false
+    }
+
+    /// Whether a call starts a run, whose ending is the outcome. The worker does that.
+    fn spawns(&self) -> bool {
         false
     }
 

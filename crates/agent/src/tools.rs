@@ -27,6 +27,7 @@ mod read_file;
 mod replace;
 mod rooted;
 pub mod shell;
+pub mod spawn_run;
 mod todo_write;
 pub(crate) mod walk;
 mod write_file;
@@ -99,6 +100,11 @@ impl Tools {
             debug_assert_eq!(tool.name(), *name, "COMMAND_TOOLS lists them in this order");
             self.by_name.insert(tool.name().to_owned(), tool);
         }
+    }
+
+    /// The tool that starts runs, which is experimental.
+    pub fn add_child_runs(&mut self) {
+        self.add(spawn_run::SpawnRun);
     }
 
     pub fn add(&mut self, tool: impl Tool) {

@@ -28,21 +28,21 @@ pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,
     CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, Erased, FileOrder, FoundArtifact,
     HandoffRow, ListQuery, Listed, OptionKind, Order, OrderChange, Overrides, Pin, Profile, Profiles,
-    Purpose, RunFilter, RunRow, SessionRow, Sets, Setup, SetupRow, TaskRow, Tombstone, ToolInfo, ToolRef,
-    UploadRow, check as check_catalogue, tombstones,
+    Purpose, RunFilter, RunRow, SessionRow, Sets, Setup, SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo,
+    ToolRef, UploadRow, check as check_catalogue, tombstones,
 };
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
     ArtifactContent, ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, LoggedOutput,
-    Messages, OutputPieces, ReadHandle, ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told,
-    TypePattern,
+    Messages, OutputPieces, ReadHandle, ReaderStats, RunEnd, SessionStanding, SharedEvent, Sieve,
+    Subscription, Told, TypePattern,
 };
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use work::{
-    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, Performer, Watch, WorkHandle, WorkspaceChange,
-    WorkspaceChanges, WorkspaceOf,
+    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, LentPlace, Performer, Watch, WorkHandle,
+    WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
     Answering, ArtifactQuota, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork,

@@ -6,6 +6,7 @@
 mod admission;
 mod dispatch;
 pub(crate) mod handle;
+pub(crate) mod lent_place;
 pub(crate) mod performer;
 pub(crate) mod session;
 pub(crate) mod timers;
@@ -13,6 +14,7 @@ pub(crate) mod workspace;
 mod workspaces;
 
 pub use handle::WorkHandle;
+pub use lent_place::LentPlace;
 pub use performer::Performer;
 pub use session::{Desk, Left, Watch};
 pub use workspace::{

@@ -8,6 +8,7 @@ pub(crate) mod allowances;
 mod artifact_uses;
 pub(crate) mod artifacts;
 pub(crate) mod blobs;
+mod child_runs;
 pub(crate) mod commit;
 pub(crate) mod deadlines;
 pub(crate) mod ended_run;

@@ -13,7 +13,7 @@ use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
 use recount_agent::tools::{COMMAND_TOOLS, Tools};
 use recount_agent::web::{WEB_SEARCH, WEB_TOOLS};
-use recount_agent::{Agent, CommandFacts, Settings, SystemFacts, WorkspaceFacts, Workspaces};
+use recount_agent::{Agent, CommandFacts, Experimental, Settings, SystemFacts, WorkspaceFacts, Workspaces};
 use recount_api::admin::Check;
 use recount_engine::{Engine, Error, Profiles};
 use recount_world::{Kind, World};
@@ -41,6 +41,7 @@ pub(crate) struct AgentPool {
     keep: Option<Duration>,
     /// Whether runs read the `AGENTS.md` files of their workspaces.
     workspace_instructions: bool,
+    experimental: Experimental,
     /// The configured agents.
     profiles: Arc<Profiles>,
 }
@@ -91,6 +92,9 @@ impl AgentPool {
             );
         }
         web.add_to(&mut tools);
+        if runs.child_runs {
+            tools.add_child_runs();
+        }
         let policy = match &runs.policy {
             None => Policy::default(),
             Some(path) => read_policy(path, &tools, &runs.mcp)?,
@@ -108,6 +112,7 @@ impl AgentPool {
             lets_anybody_in,
             keep: runs.keep,
             workspace_instructions: runs.workspace_instructions,
+            experimental: runs.experimental,
             tools,
             mcp: runs.mcp.clone(),
             hooks: runs.hooks.clone(),
@@ -152,6 +157,7 @@ impl AgentPool {
             },
             system: None,
             workspace_instructions: self.workspace_instructions,
+            experimental: self.experimental,
             profiles: self.profiles.clone(),
         };
         Agent::new(settings, engine.world().clone())

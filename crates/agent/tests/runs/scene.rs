@@ -14,7 +14,7 @@ use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tools::Tools;
 use recount_agent::web::Web;
-use recount_agent::{Agent, Settings, Workspaces};
+use recount_agent::{Agent, Experimental, Settings, Workspaces};
 use recount_engine::{
     Delivery, Engine, Framing, ListQuery, NewRun, Order, Profiles, Redactor, SEAL_KEY_BYTES,
 };
@@ -69,6 +69,9 @@ pub(crate) struct Setup {
     pub(crate) hooks: String,
     /// The system prompt; empty for none, and `None` for the default.
     pub(crate) system: Option<String>,
+    pub(crate) experimental: Experimental,
+    /// Whether runs may start runs.
+    pub(crate) child_runs: bool,
     /// How long the test waits for what must come; nothing is measured by it.
     pub(crate) patience: Duration,
 }
@@ -92,6 +95,8 @@ impl Default for Setup {
             web: None,
             hooks: String::new(),
             system: Some(String::new()),
+            experimental: Experimental::default(),
+            child_runs: false,
             patience: PATIENCE,
         }
     }
@@ -413,6 +418,9 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         web.add_to(&mut tools);
     }
     toys.put_into(&mut tools);
+    if setup.child_runs {
+        tools.add_child_runs();
+    }
     let workspaces = Workspaces {
         home: root.join("workspaces"),
         allowed: [root.join("work"), root.join("data")].into(),
@@ -430,6 +438,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         system: setup.system.clone(),
         profiles: setup.profiles.clone(),
         hooks,
+        experimental: setup.experimental,
         mcp: mcp.in_sandbox(Some(setup.mcp_sandbox.as_ref().unwrap_or(sandbox).clone()), None),
         ..Settings::new(models, tools, workspaces)
     };

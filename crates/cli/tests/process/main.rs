@@ -12,6 +12,7 @@ mod between;
 mod capturing;
 mod chat;
 mod checks;
+mod child_runs;
 mod crowd;
 mod demo;
 mod doctor;

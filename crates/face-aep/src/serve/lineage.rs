@@ -139,14 +139,12 @@ async fn resumed(face: &Face, asked: Asked, from: ResumeFrom, changes: Changes) 
         (new.queued.model, new.queued.provider) = (Some(model), None);
     }
     new.queued.request_text = changes.request_text;
-    let turns = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)?;
+    // What came with the earlier request is in the conversation already.
     let attachments = face.attached(changes.attachments).await?;
-    if turns.is_some() || !attachments.is_empty() {
-        // What came with the earlier request is in the conversation already.
-        let order = past.order()?;
-        let max_turns = turns.or(order.max_turns);
-        new.queued.config = Some(Order { attachments, max_turns, ..order }.written());
-    }
+    let order = past.order()?;
+    let max_turns = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)?.or(order.max_turns);
+    let order = Order { attachments, max_turns, branch: from.branch(), ..order };
+    new.queued.config = Some(order.written());
     new.queued.requested_by = Some(face.caller.name.clone());
     new.queued.traceparent = asked.trace;
     answer_made(face, new, asked.again).await

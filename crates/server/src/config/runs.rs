@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_agent::Experimental;
 use recount_agent::hooks::{HookSettings, Hooks};
 use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::ModelsSettings;
@@ -30,6 +31,10 @@ pub struct Runs {
     pub keep: Option<Duration>,
     /// Whether runs read the `AGENTS.md` files of their workspaces.
     pub workspace_instructions: bool,
+    /// Whether runs may start runs.
+    pub child_runs: bool,
+    /// Which other experimental events runs may have.
+    pub experimental: Experimental,
     pub sandbox: SandboxSettings,
     /// Where the rules are that calls are judged by.
     pub policy: Option<PathBuf>,
@@ -95,6 +100,12 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         workspaces: values.workspaces.iter().map(|path| folder(path, folders)).collect::<Result<_, _>>()?,
         keep: values.keep,
         workspace_instructions: values.instructions,
+        child_runs: values.child_runs,
+        experimental: Experimental {
+            branches: values.branches,
+            input_deltas: values.input_deltas,
+            images: values.model_images,
+        },
         sandbox: SandboxSettings {
             mode: values.sandbox,
             strict: values.strict,

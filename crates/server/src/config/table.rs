@@ -167,6 +167,14 @@ settings! { place;
         "how long an unused copy is kept: `off` (until its task or session is deleted), or a time";
     instructions: bool = Bool "workspaces.instructions", "true", yes_or_no,
         "whether runs read the [`AGENTS.md` files](agents.md#instructions-of-a-workspace) of their workspaces";
+    child_runs: bool = Bool "experimental.child_runs", "false", yes_or_no,
+        "`true`: agents have the tool [`spawn_run`](child-runs.md), which starts further runs; `child_run.started` is logged";
+    branches: bool = Bool "experimental.branches", "false", yes_or_no,
+        "`true`: a run that begins at a checkpoint, event or turn of another logs `run.branched_from` ([experimental events](event-protocol-experimental.md))";
+    input_deltas: bool = Bool "experimental.input_deltas", "false", yes_or_no,
+        "`true`: the input of a tool call is logged while the model writes it, as `assistant.tool_call_input_delta`";
+    model_images: bool = Bool "experimental.images", "false", yes_or_no,
+        "`true`: an image that a model makes is kept as an artifact and logged as `assistant.image_block`; otherwise it is dropped";
     sandbox: Mode = Text "sandbox.mode" flag "--sandbox", "auto", sandbox_mode,
         "`auto`: bubblewrap if it works, else Landlock if it works, else no command runs; `bubblewrap` or `landlock`: only that one; `off`: commands run with all the rights of the server";
     strict: bool = Bool "sandbox.strict", "false", yes_or_no,
