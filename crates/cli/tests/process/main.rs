@@ -28,6 +28,7 @@ mod lost_log;
 mod moving;
 mod narrating;
 mod offline;
+mod own_suite;
 mod prompts;
 mod public_suite;
 mod readme;
