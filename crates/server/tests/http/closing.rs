@@ -95,8 +95,18 @@ async fn who_closes_its_subscription_is_closed_with_4005() {
 #[tokio::test]
 async fn a_server_that_shuts_down_closes_with_1001() {
     let house = House::memory().await;
-    let (mut socket, _) = WebSocket::subscribed(house.address, None, json!({})).await;
-    let (closed, alive) = tokio::join!(socket.closed(), house.running.stop());
+    let run = house.new_run().await;
+    let own = json!({ "run_id": run, "from": "start" });
+    let (mut socket, _) = WebSocket::subscribed(house.address, None, own).await;
+    // The last sentence has no end yet, and is heard all the same.
+    let begun = ("assistant.text_delta", r#"{"turn_index":0,"block_index":0,"delta":"It rains. It will"}"#);
+    house.tell(&run, 0, &[STORY[0], STORY[1], STORY[2], begun]).await;
+    let mut heard = String::new();
+    while !heard.contains("It rains.") {
+        heard.push_str(&socket.text().await.expect("what has an end comes at once"));
+    }
+    let ((rest, closed), alive) = tokio::join!(socket.until_closed(), house.running.stop());
+    assert!(rest.concat().contains("It will"), "{rest:?}");
     assert_eq!(closed, Some((1001, "the server is shutting down".to_owned())));
     assert_eq!(alive, 0, "every task ended in time");
 }

@@ -107,13 +107,24 @@ impl WebSocket {
     /// The code and the reason that it is closed with; what comes before them is skipped. `None` when the connection
     /// ends without them.
     pub(crate) async fn closed(&mut self) -> Option<(u16, String)> {
-        loop {
-            if let (CLOSE, payload) = self.next().await? {
-                let (code, reason) = payload.split_at_checked(2).expect("a code");
-                let code = u16::from_be_bytes([code[0], code[1]]);
-                return Some((code, String::from_utf8(reason.to_vec()).unwrap()));
+        self.until_closed().await.1
+    }
+
+    /// The same, with the texts before it.
+    pub(crate) async fn until_closed(&mut self) -> (Vec<String>, Option<(u16, String)>) {
+        let mut texts = Vec::new();
+        while let Some((opcode, payload)) = self.next().await {
+            match opcode {
+                TEXT => texts.push(String::from_utf8(payload).expect("texts are UTF-8")),
+                CLOSE => {
+                    let (code, reason) = payload.split_at_checked(2).expect("a code");
+                    let code = u16::from_be_bytes([code[0], code[1]]);
+                    return (texts, Some((code, String::from_utf8(reason.to_vec()).unwrap())));
+                }
+                _ => {}
             }
         }
+        (texts, None)
     }
 }
 
