@@ -25,6 +25,7 @@ mod matrix;
 mod metrics;
 mod orders;
 mod prompts;
+mod quiet_listeners;
 mod readers;
 mod retention;
 mod routes;

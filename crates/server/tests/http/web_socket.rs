@@ -10,6 +10,7 @@ use crate::wire::{Wire, request};
 /// The opcodes that tests send and receive.
 pub(crate) const TEXT: u8 = 1;
 pub(crate) const BINARY: u8 = 2;
+pub(crate) const PING: u8 = 9;
 const CLOSE: u8 = 8;
 
 pub(crate) struct WebSocket {
@@ -77,7 +78,7 @@ impl WebSocket {
     }
 
     /// The next frame; `None` at the end of the connection.
-    async fn next(&mut self) -> Option<(u8, Vec<u8>)> {
+    pub(crate) async fn next(&mut self) -> Option<(u8, Vec<u8>)> {
         let head = self.wire.take(2).await?;
         let length = match head[1] {
             126 => u64::from(u16::from_be_bytes(self.wire.take(2).await?.try_into().unwrap())),
