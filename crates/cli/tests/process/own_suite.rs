@@ -59,6 +59,7 @@ impl Trial {
         Trial { name, folder, _server: server, suite }
     }
 
+    #[allow(clippy::print_stdout, reason = "a soak tells what it found")]
     fn end(mut self, whole: bool) {
         let status = self.suite.wait().unwrap();
         let read = |name: &str| std::fs::read_to_string(self.folder.path().join(name)).unwrap();

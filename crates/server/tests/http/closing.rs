@@ -99,8 +99,8 @@ async fn a_server_that_shuts_down_closes_with_1001() {
     let own = json!({ "run_id": run, "from": "start" });
     let (mut socket, _) = WebSocket::subscribed(house.address, None, own).await;
     // The last sentence has no end yet, and is heard all the same.
-    let begun = ("assistant.text_delta", r#"{"turn_index":0,"block_index":0,"delta":"It rains. It will"}"#);
-    house.tell(&run, 0, &[STORY[0], STORY[1], STORY[2], begun]).await;
+    let started = ("assistant.text_delta", r#"{"turn_index":0,"block_index":0,"delta":"It rains. It will"}"#);
+    house.tell(&run, 0, &[STORY[0], STORY[1], STORY[2], started]).await;
     let mut heard = String::new();
     while !heard.contains("It rains.") {
         heard.push_str(&socket.text().await.expect("what has an end comes at once"));
