@@ -435,6 +435,10 @@ pub const UTTERANCE_CHARS_MAX: usize = 2_000;
 /// Bytes of output that are held until they may be spoken; longer output is spoken as it is.
 pub const HELD_TEXT_BYTES_MAX: usize = 4 * 1024;
 
+/// Milliseconds without a further piece after which text that ends nowhere is spoken all the same: its producer has
+/// fallen silent within a sentence.
+pub const HELD_TEXT_MS_MAX: u64 = 3_000;
+
 /// Utterances that can be repeated; of more, the oldest are forgotten.
 pub const NARRATED_HISTORY_MAX: usize = 50;
 

@@ -29,7 +29,9 @@ pub(super) fn routes(stage: Arc<Stage>) -> Router {
         write_bytes: limits::REPLAY_CHUNK_BYTES,
         heartbeat: Some(limits::REPLAY_HEARTBEAT),
         sockets: Sockets::Strict { handshake_wait: Some(limits::REPLAY_HANDSHAKE_WAIT) },
-        closing: |why| (why != Close::Unreadable).then(|| why.frame()),
+        closing: |why| {
+            (!matches!(why, Close::Unreadable | Close::TooLarge | Close::NotUtf8)).then(|| why.frame())
+        },
         // A replay repeats a recording, and pages of browsers are among its subscribers.
         pages: Some(Pages {
             allowed_headers: "Content-Type, Authorization, Last-Event-ID, Cache-Control",

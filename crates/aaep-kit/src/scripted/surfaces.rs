@@ -151,6 +151,8 @@ fn closing(why: Close) -> Option<(u16, &'static str)> {
         | Close::Unauthenticated
         | Close::Denied
         | Close::Shutdown
+        | Close::NotUtf8
+        | Close::TooLarge
         | Close::Unreadable => Some((code, reason)),
     }
 }

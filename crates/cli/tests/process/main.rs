@@ -30,6 +30,7 @@ mod moving;
 mod narrating;
 mod offline;
 mod outputs;
+mod own_suite;
 mod prompts;
 mod public_suite;
 mod readme;

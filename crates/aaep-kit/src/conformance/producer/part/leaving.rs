@@ -25,11 +25,13 @@ pub(super) async fn nobody(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trou
     let talk = &talks[0];
     let spec = &specs::CANNOT_REPLY;
     let session = stage.begin(talk, Scenario::Confirm).await?;
-    let own = |line: &Line| line.session() == session;
-    let end = talk.line(0, stage.patience(), |line| own(line) && (line.is(KIND) || line.is_terminal())).await;
+    let (began, own) = (recount_world::moment(), |line: &Line| line.session() == session);
+    // A prompt that others may answer is open until its time is up, which nothing tells here.
+    let patience = stage.patience().max(stage.subject.outlast);
+    let end = talk.line(0, patience, |line| own(line) && (line.is(KIND) || line.is_terminal())).await;
     let Some(end) = end else {
-        stage.not_shown(spec, "neither a prompt nor an ending came");
-        return Ok(());
+        stage.not_shown(spec, format!("neither a prompt nor an ending came within {} s", patience.as_secs()));
+        return put_away(stage, &session).await;
     };
     if talk.read(|lines| lines[end].is(KIND)) {
         let evidence = talk.read(|lines| shown(lines, [end]));
@@ -47,9 +49,32 @@ pub(super) async fn nobody(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trou
         let how = if calls == 0 { "the action was not done" } else { "the action was done" };
         match told {
             0 if calls == 0 => stage.failed(spec, "nothing tells that it was not done", shown(lines, [end])),
+            _ if began.elapsed() > limits::CLOSE_GRACE => {
+                let said = format!(
+                    "nothing was asked and the default was not applied at once, but {} s later, others may have \
+                     answered: {how}",
+                    began.elapsed().as_secs()
+                );
+                stage.note(spec, Outcome::Warned, said, shown(lines, [end]));
+            }
             _ => stage.passed(spec, format!("nothing was asked and the default was applied at once: {how}")),
         }
     });
+    Ok(())
+}
+
+/// Settles a prompt that is still open: later parts would join its session in the middle, and must not take that for a
+/// session without a beginning.
+async fn put_away(stage: &Stage<'_>, session: &str) -> Result<(), Trouble> {
+    let talk = stage.listen("a prompt that was left open", Scope::Part).await?;
+    let is = |line: &Line| line.session() == session && (line.is(KIND) || line.is_terminal());
+    if let Some(found) = talk.line(0, stage.patience(), is).await
+        && talk.read(|lines| lines[found].is(KIND))
+    {
+        talk.say(&Asked::of(&talk, found).decide(stage, "reject").to_string()).await?;
+        stage.end_of(&talk, session).await;
+    }
+    stage.finish(talk).await;
     Ok(())
 }
 
@@ -132,14 +157,22 @@ async fn last_leaves(
     };
     let mut settled = watcher.line(from, grace, moved).await;
     let waits_on = settled.is_none();
+    // Others may answer who are not subscribers of this protocol. Then the default comes when the time is up.
+    let rest = timeout_ms(&asked).unwrap_or_default().saturating_sub(age_ms(&asked));
+    let rest = Duration::from_millis(rest) + limits::DEFAULT_LATE;
     if waits_on {
-        // Others may answer who are not subscribers of this protocol. Then the default comes when the time is up.
-        let rest = timeout_ms(&asked).unwrap_or_default().saturating_sub(age_ms(&asked));
-        let rest = (Duration::from_millis(rest) + limits::DEFAULT_LATE).min(stage.subject.outlast);
-        settled = watcher.line(from, rest, moved).await;
+        settled = watcher.line(from, rest.min(stage.subject.outlast), moved).await;
     }
     let took = left.elapsed().as_millis();
     match settled {
+        None if rest > stage.subject.outlast => {
+            let said = format!(
+                "the prompt is open {} s more, for others who may answer; longer than is waited here (--outlast)",
+                rest.as_secs()
+            );
+            stage.not_shown(spec, said);
+            put_away(stage, asked.session()).await?;
+        }
         None => {
             let said = format!(
                 "the prompt was still open {took} ms after the only one who could answer it had left"
