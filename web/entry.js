@@ -1,7 +1,8 @@
 // Coming in: the token of a server that asks for one, and streams, for which browsers cannot show it.
 // Knows nothing of runs, nor of what is asked.
 
-import { announce, ask, byId, setText } from './page.js';
+import { ask, byId, setText } from './page.js';
+import { announce } from './src/voice.js';
 import { visible } from './visible.js';
 
 /// Where the token is kept: in this tab, and as long as it is open.

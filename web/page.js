@@ -45,11 +45,6 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/// Says something short to those who listen to the page; everybody else sees it happen.
-export function announce(text) {
-  byId('news').textContent = text;
-}
-
 /// Removes a part of the page. Keyboard focus in it moves to the status of the run.
 export function remove(node) {
   const focused = node.contains(document.activeElement);

@@ -54,6 +54,15 @@ export class Fold extends State {
     this.add(event, 'gap', { key: `gap-${first}`, sequence: first, last, first_missing: first, last_missing: last });
   }
 
+  /** The item that an event belongs to: its own, or the one before it. @param {number} sequence */
+  itemAt(sequence) {
+    for (let at = sequence; at >= (this.view.first ?? 0); at -= 1) {
+      const item = this.owners.get(at);
+      if (item) return item;
+    }
+    return this.view.items[0];
+  }
+
   /** What is known of a call. @param {string} id */
   call(id) {
     return this.named.get(`call ${id}`);

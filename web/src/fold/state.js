@@ -65,6 +65,8 @@ export class State {
     this.said = [];
     /** How much of each output stream has been seen. @type {Map<string, number>} */
     this.offsets = new Map();
+    /** The item that an event made or changed. @type {Map<number, Item>} */
+    this.owners = new Map();
   }
 
   /**
@@ -79,6 +81,7 @@ export class State {
       at: event.occurred_at, ...fields });
     this.view.items.push(item);
     if (name !== undefined) this.named.set(name, item);
+    this.owners.set(event.sequence, item);
     this.changed.add(item);
     return item;
   }
@@ -90,6 +93,7 @@ export class State {
    */
   touch(event, item) {
     item.last = Math.max(item.last, event.sequence);
+    this.owners.set(event.sequence, item);
     this.changed.add(item);
     return item;
   }

@@ -54,13 +54,24 @@ function begin(state, event, data) {
   return turn;
 }
 
+/**
+ * The heading of a turn shows its figures.
+ * @param {State} state
+ * @param {Envelope} event
+ * @param {import('./state.js').Turn} turn
+ */
+function retell(state, event, turn) {
+  const heading = state.named.get(`turn ${turn.index} ${turn.attempt}`);
+  if (heading) state.touch(event, heading);
+}
+
 const FIGURES = ['stop_reason', 'input_tokens', 'output_tokens', 'cached_input_tokens', 'cost_micros_usd', 'duration_ms'];
 
 /** @type {import('./state.js').Handlers} */
 export const turns = {
   'turn.started': (state, event, data) => {
     const { attempt } = begin(state, event, data);
-    state.add(event, 'turn', { turn: data.turn_index, attempt, model: data.model ?? null });
+    state.add(event, 'turn', { turn: data.turn_index, attempt, model: data.model ?? null }, `turn ${data.turn_index} ${attempt}`);
     if (data.instructions || data.instructions_incomplete) {
       state.add(event, 'instructions', { list: asList(data.instructions), incomplete: data.instructions_incomplete === true });
     }
@@ -68,11 +79,13 @@ export const turns = {
   'turn.completed': (state, event, data) => {
     const turn = state.turn(data.turn_index) ?? begin(state, event, data);
     Object.assign(turn, { state: 'completed', last: event.sequence, ended_at: event.occurred_at }, present(data, FIGURES));
+    retell(state, event, turn);
   },
   'turn.failed': (state, event, data) => {
     const failure = { code: data.code, message: data.message };
     const turn = state.turn(data.turn_index) ?? begin(state, event, data);
     Object.assign(turn, { state: 'failed', last: event.sequence, ended_at: event.occurred_at, failure, will_retry: data.will_retry === true });
+    retell(state, event, turn);
     // What a failed attempt said is no part of the answer.
     if (data.will_retry) state.said.forEach((item) => Object.assign(state.touch(event, item), { superseded: true }));
     state.add(event, 'note', { type: event.type, data });
