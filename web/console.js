@@ -6,10 +6,12 @@ import { ask, byId, setText, trouble, wellAgain } from './page.js';
 import { Prompts } from './prompts.js';
 import { Attention } from './src/attention.js';
 import { listenToKeys, showKeys } from './src/keys.js';
+import { newTask } from './src/newtask.js';
 import { Overview } from './src/overview.js';
 import { showSettings } from './src/preferences.js';
 import { RunPage } from './src/run/page.js';
 import { RunList, titleOf } from './src/runs.js';
+import { SessionView, newSession } from './src/session.js';
 import { announce, hush } from './src/voice.js';
 import { said, visible, visibleLines } from './visible.js';
 
@@ -30,6 +32,7 @@ const loading = (work) => work.then(() => wellAgain('list'), (error) => trouble(
 
 const list = new RunList({ look: refresh, chosen: () => chosen, changed: loading });
 const overview = new Overview();
+const session = new SessionView();
 const attention = new Attention({ go: goAnswer });
 const prompts = new Prompts({
   call: (id) => page?.call(id),
@@ -62,6 +65,7 @@ async function look(id) {
     list.show(data);
     attention.note(data);
     overview.stale();
+    if (data.session_id === session.session) session.stale();
     if (id !== chosen) return;
     await describe(data);
     wellAgain('run');
@@ -182,7 +186,10 @@ function choose() {
   if (!chosen) list.setScope(scope ? { ...(scope.task_id ? { task_id: scope.task_id } : scope.session_id ? { session_id: scope.session_id } : {}) } : {});
   list.markAll();
   document.body.dataset.page = chosen ? 'run' : 'overview';
-  overview.show(!chosen && (wanted === '' || scope !== null));
+  const chat = !chosen && scope?.session_id ? scope.session_id : null;
+  session.show(chat);
+  if (chat) byId('account-title').textContent = 'Chat';
+  overview.show(!chosen && !chat && (wanted === '' || scope !== null));
   if (!chosen) return;
   const known = list.runs.get(chosen);
   heading(known ? titleOf(known) : chosen);
@@ -205,6 +212,8 @@ document.querySelector('.skip').addEventListener('click', (click) => {
   byId('account').focus();
 });
 byId('open-settings').addEventListener('click', showSettings);
+byId('open-new').addEventListener('click', newTask);
+byId('open-session').addEventListener('click', newSession);
 byId('open-keys').addEventListener('click', showKeys);
 
 const view = (name) => () => {
@@ -228,6 +237,7 @@ listenToKeys({
   2: view('timeline'),
   3: view('cost'),
   4: view('events'),
+  n: newTask,
   s: showSettings,
 });
 

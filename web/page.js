@@ -8,8 +8,8 @@ export const byId = (id) => document.getElementById(id);
 
 /// Asks the native face; a refusal is an error with its `status` and `code`. When the server wants to know who asks,
 /// the user is asked for a token, and then it goes on.
-export async function ask(path, body) {
-  const options = { headers: {} };
+export async function ask(path, body, method) {
+  const options = { headers: {}, ...(method ? { method } : {}) };
   if (body !== undefined) {
     Object.assign(options, { method: 'POST', body: JSON.stringify(body) });
     options.headers['content-type'] = 'application/json';
@@ -28,7 +28,7 @@ export async function ask(path, body) {
   if (response.status === 401) {
     // The user may have answered for another request in the meantime.
     if (shown === token()) await comeIn(shown ? answer.detail : '');
-    return ask(path, body);
+    return ask(path, body, method);
   }
   const words = answer.detail ?? answer.title ?? response.statusText;
   throw Object.assign(new Error(words), { status: response.status, code: answer.code });

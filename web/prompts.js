@@ -139,7 +139,7 @@ export class Prompts {
 /// All that helps to decide, each under its name.
 function facts(prompt) {
   const list = element('dl');
-  const fact = (name, content) => list.append(element('div', [element('dt', name), element('dd', content)]));
+  const fact = (name, content) => list.append(element('div', [element('dt', name), element('dd', content, { className: content.localName === 'pre' ? 'whole' : '' })]));
   const text = (name, words) => {
     if (words) fact(name, element('bdi', visibleLines(words), { className: 'lines' }));
   };

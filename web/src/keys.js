@@ -1,4 +1,4 @@
-// The keys of the console, and the sheet that lists them. A key never acts while somebody types.
+// The keys of the console, and the sheet that lists them. A key never acts while a person types.
 
 import { element } from '../page.js';
 import { dialog } from './dialogs.js';
@@ -16,6 +16,7 @@ const KEYS = [
   ['2', 'Timeline'],
   ['3', 'Cost'],
   ['4', 'Events'],
+  ['n', 'New task'],
   ['s', 'Settings'],
   ['?', 'This list'],
 ];

@@ -1,8 +1,8 @@
-// The dialog of settings: what this reader prefers, and what the server is. Changes hold at once.
+// The dialog of settings: what this reader prefers, and what the server tells those who run it. Changes hold at once.
 
-import { ask, element } from '../page.js';
-import { said } from '../visible.js';
+import { element } from '../page.js';
 import { dialog } from './dialogs.js';
+import { healthPart, tokensPart } from './server.js';
 import { SETTINGS, onSetting, setSetting, setting } from './settings.js';
 
 function apply() {
@@ -32,18 +32,12 @@ export async function showSettings() {
     });
     return element('div', [element('label', words, { htmlFor: select.id }), select], { className: 'field' });
   });
-  const server = element('dl', undefined, { className: 'facts' });
-  describeServer(server);
-  await dialog('Settings', [...fields, element('h3', 'Server'), server], [['Close', '']]);
-}
-
-async function describeServer(list) {
-  try {
-    const [health, page] = await Promise.all([fetch('/healthz').then((answer) => answer.json()), ask('/v1/runs?limit=1')]);
-    const rows = [['Version', health.version ?? health.data?.version], ['State', health.status ?? health.data?.status],
-      ['Runs', page.data.length > 0 ? 'the list of runs is readable' : 'none yet']];
-    list.replaceChildren(...rows.filter(([, words]) => words).map(([name, words]) => element('div', [element('dt', name), element('dd', said(String(words)))])));
-  } catch {
-    list.replaceChildren(element('div', [element('dt', 'State'), element('dd', 'The server does not answer.')]));
-  }
+  const asked = (name, make) => {
+    const details = element('details', element('summary', name));
+    details.addEventListener('toggle', () => {
+      if (details.open && details.children.length === 1) details.append(make());
+    });
+    return details;
+  };
+  await dialog('Settings', [...fields, asked('Server', healthPart), asked('Tokens', tokensPart)], [['Close', '']]);
 }

@@ -55,7 +55,7 @@ export class Actions {
   }
 
   async askCancel() {
-    const yes = await confirm('Cancel this run?', 'What it has begun is stopped, and it cannot go on. It can be resumed in a new run.', 'Cancel the run', 'Keep it');
+    const yes = await confirm('Cancel this run?', 'What it started is stopped, and it cannot go on. It can be resumed in a new run.', 'Cancel the run', 'Keep it');
     if (yes) this.act('cancel', {});
   }
 

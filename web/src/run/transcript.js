@@ -6,8 +6,9 @@ import { element } from '../../page.js';
 import { itemNode } from './items.js';
 
 /** How many things are made at once, and how many there are at most. */
-const STEP = 40;
+const STEP = 24;
 const WINDOW_MAX = 240;
+const HOLDS = CSS.supports('overflow-anchor', 'auto');
 /** How near to the end counts as the end. */
 const NEAR_PX = 80;
 /** How far from the edge of the window the next things are made. */
@@ -130,8 +131,10 @@ export class Transcript {
   /** Moves the window by a step; what is in sight stays where it is. */
   more(direction, asked = false) {
     const { scroller } = this;
-    const inSight = [...this.list.children].find((node) => node.getBoundingClientRect().bottom > 0 && !node.hidden);
+    // Browsers that hold what is in sight by themselves need no measuring, which costs a layout.
+    const inSight = HOLDS ? null : [...this.list.children].find((node) => node.getBoundingClientRect().bottom > 0 && !node.hidden);
     const top = inSight?.getBoundingClientRect().top;
+    if (HOLDS && direction < 0 && scroller.scrollTop === 0) scroller.scrollTop = 1;
     const [from, to] = [this.from, this.to];
     if (direction < 0) {
       this.from = Math.max(this.from - STEP, 0);
