@@ -2,7 +2,7 @@
 // What is left empty is the server's choice. Look at `newTask`.
 
 import { token } from '../entry.js';
-import { ask, element, setText, trouble, wellAgain } from '../page.js';
+import { ask, element, setText } from '../page.js';
 import { visible } from '../visible.js';
 import { dialog } from './dialogs.js';
 
@@ -85,17 +85,28 @@ export async function newTask() {
     element('details', [element('summary', 'Where, with what and how far'), field('Title', parts.title), ...agentOnly,
       field('Folder', parts.workspace, 'An absolute path that the server allows; an empty folder when empty.'), field('It works', parts.mode),
       field('Budget in US dollars', parts.dollars)])];
-  const answer = dialog('New task', content, [['Start', 'start'], ['Close', '']]);
-  parts.request.closest('form').querySelector('button[value=""]').formNoValidate = true;
+  const why = element('p', '', { className: 'bad lines', role: 'alert' });
+  const closed = dialog('New task', [why, ...content], [['Start', 'start'], ['Close', '']]);
+  const form = parts.request.closest('form');
+  form.querySelector('button[value=""]').formNoValidate = true;
   parts.request.focus();
+  // A refused task stays in the form, with the reason.
+  form.addEventListener('submit', async (submitted) => {
+    if (submitted.submitter?.value !== 'start') return;
+    submitted.preventDefault();
+    submitted.submitter.disabled = true;
+    setText(why, '');
+    try {
+      const { data } = await ask('/v1/tasks', await order(parts));
+      form.closest('dialog').close('start');
+      if (data.latest_run_id) location.hash = `#${data.latest_run_id}`;
+    } catch (error) {
+      setText(why, visible(error.message));
+      submitted.submitter.disabled = false;
+      parts.request.focus();
+    }
+  });
   ask('/v1/agents').then(({ data }) => parts.agent.append(...data.map(({ name, title }) => element('option', visible(title ?? name), { value: name }))),
     () => {});
-  if ((await answer) !== 'start') return;
-  try {
-    const { data } = await ask('/v1/tasks', await order(parts));
-    wellAgain('task');
-    if (data.latest_run_id) location.hash = `#${data.latest_run_id}`;
-  } catch (error) {
-    trouble('task', error);
-  }
+  return closed;
 }

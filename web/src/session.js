@@ -78,7 +78,7 @@ export class SessionView {
 
   node({ run_id: run, sequence, at, role, text, tool_name: tool, outcome, aborted }, key) {
     const place = element('a', moment(at), { href: `#${run}/${sequence}`, className: 'place' });
-    place.setAttribute('aria-label', `Event ${sequence} of its run`);
+    place.setAttribute('aria-label', `${moment(at)}, event ${sequence} of its run`);
     const node = tool
       ? element('li', [element('span', visible(`${tool}${outcome ? `: ${outcome}` : ''}`), { className: 'quiet' }), place], { className: 'tool' })
       : element('li', [element('header', [element('h3', `${ROLES[role] ?? visible(role)}${aborted ? ' (cut off)' : ''}`), place]),

@@ -1,4 +1,5 @@
-// A change of files: the patches of it, in one column or side by side. What may be done with a patch belongs in `doings`.
+// A change of files: the patches of it, in one column or side by side, and what may be done with each: apply or reject
+// one that is proposed, revert one that is applied. Only what this server offers is shown.
 
 import { ask, element, setText, trouble, wellAgain } from '../../page.js';
 import { said, visible } from '../../visible.js';
@@ -9,6 +10,18 @@ import { saver } from './pictures.js';
 
 /** How many lines of a diff are drawn. */
 const ROWS_SHOWN_MAX = 2000;
+
+/** What may be done with a patch, by its status. */
+const DOINGS = { proposed: [['apply', 'Apply'], ['reject', 'Reject']], applied: [['revert', 'Revert']] };
+
+let offered = null;
+/** The verbs that the server has for patches, as its own description says. */
+function verbs() {
+  offered ??= fetch('/openapi.json').then((answer) => answer.json()).then(
+    ({ paths }) => new Set(['apply', 'reject', 'revert'].filter((verb) => Object.hasOwn(paths, `/v1/artifacts/{artifact}/${verb}`))),
+    () => new Set());
+  return offered;
+}
 
 const TOOLS = { edit: 'Edit', file_write: 'Write', multi_edit: 'Edit of several files', file: 'Change' };
 
@@ -40,6 +53,7 @@ export class PatchView {
     try {
       const answers = await Promise.all(patches.map((id) => ask(`/v1/artifacts/${encodeURIComponent(id)}`)));
       this.artifacts = answers.map(({ data }) => data);
+      this.verbs = await verbs();
       wellAgain('patch');
       this.draw();
     } catch (error) {
@@ -52,8 +66,31 @@ export class PatchView {
     if (this.artifacts.length === 0) return;
     const split = setting('diff') === 'split';
     setText(this.toggle, split ? 'Show in one column' : 'Show side by side');
-    this.doings.replaceChildren(this.toggle);
+    this.doings.replaceChildren(this.toggle, ...this.artifacts.flatMap((artifact) => this.buttons(artifact)));
     this.body.replaceChildren(...this.artifacts.map((artifact) => drawn(artifact, split)));
+  }
+
+  buttons(artifact) {
+    const status = artifact.reverted_at ? 'reverted' : artifact.status;
+    const possible = Object.hasOwn(DOINGS, status) ? DOINGS[status] : [];
+    return possible.filter(([verb]) => this.verbs.has(verb)).map(([verb, words]) => {
+      const path = artifact.target_path ?? artifact.name ?? artifact.id;
+      const button = element('button', this.artifacts.length > 1 ? `${words} ${visible(path)}` : words, { type: 'button' });
+      button.addEventListener('click', () => this.act(artifact, verb));
+      return button;
+    });
+  }
+
+  async act({ id }, verb) {
+    try {
+      await ask(`/v1/artifacts/${encodeURIComponent(id)}/${verb}`, {});
+      wellAgain('patch');
+    } catch (error) {
+      trouble('patch', error);
+    }
+    // Whatever became of it is asked for, not guessed.
+    this.toggle.focus();
+    this.load({ patches: this.artifacts.map((artifact) => artifact.id) });
   }
 }
 
