@@ -145,6 +145,9 @@ test('a block is one item, however small its pieces, and bytes that are missing 
 test('the types are those of the schemas, and the scripts agree with them', { timeout: 120_000 }, async () => {
   assert.equal(await readFile(new URL('../web/types/events.d.ts', import.meta.url), 'utf8'), await eventTypes(), 'run `node types.mjs`');
   const compiler = here('node_modules/typescript/bin/tsc');
-  await promisify(execFile)(process.execPath, [compiler, '-p', here('../web/tsconfig.json')])
-    .catch(({ stdout, message }) => assert.fail(stdout || message));
+  // The fold strictly; what draws, as far as the types of a page are known.
+  for (const project of ['tsconfig.json', 'tsconfig.page.json']) {
+    await promisify(execFile)(process.execPath, [compiler, '-p', here(`../web/${project}`)])
+      .catch(({ stdout, message }) => assert.fail(stdout || message));
+  }
 });

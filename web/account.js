@@ -49,7 +49,7 @@ export class EventList {
   flush() {
     this.frame = null;
     if (this.waiting.length === 0) return;
-    const following = this.list.lastChild && this.waiting[0].sequence === Number(this.list.lastChild.id.slice(6)) + 1;
+    const following = this.list.lastChild && this.waiting[0].sequence === Number(this.list.lastElementChild.id.slice(6)) + 1;
     if (!following) {
       [...this.list.children].forEach(remove);
       this.first = this.waiting[0].sequence;

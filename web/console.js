@@ -225,7 +225,7 @@ const transcript = (act) => () => {
 listenToKeys({
   p: () => attention.next(chosen),
   '/': () => byId('filter-text').focus(),
-  r: () => (document.querySelector('#runs a[aria-current]') ?? document.querySelector('#runs a') ?? byId('runs-title')).focus(),
+  r: () => /** @type {HTMLElement} */ (document.querySelector('#runs a[aria-current]') ?? document.querySelector('#runs a') ?? byId('runs-title')).focus(),
   o: () => {
     location.hash = '#';
     byId('account').focus();

@@ -15,7 +15,7 @@ let comingIn = null;
 /// Shows the form and returns when the user has sent a token. The server judges it with the next request.
 export function comeIn(why) {
   setText(byId('entry-why'), visible(why));
-  comingIn ??= new Promise((resolve) => {
+  comingIn ??= new Promise((/** @type {(value?: unknown) => void} */ resolve) => {
     const form = byId('entry');
     const field = byId('entry-token');
     form.hidden = false;

@@ -4,6 +4,7 @@
 import { comeIn, token } from './entry.js';
 import { visible } from './visible.js';
 
+/** The element with an id, whichever it is. @param {string} id @returns {any} */
 export const byId = (id) => document.getElementById(id);
 
 /// Asks the native face; a refusal is an error with its `status` and `code`. When the server wants to know who asks,

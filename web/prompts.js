@@ -15,7 +15,8 @@ let titles = 0;
 export class Prompts {
   /// `call` answers what is known of a call, `decided` is called with the run after an answer.
   constructor({ call, decided }) {
-    Object.assign(this, { call, decided });
+    this.call = call;
+    this.decided = decided;
     this.box = byId('waiting');
     this.shown = new Map();
     this.looks = 0;

@@ -18,7 +18,7 @@ export function dialog(title, content, buttons) {
   return new Promise((resolve) => {
     box.addEventListener('close', () => {
       box.remove();
-      if (before?.isConnected) before.focus();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
       resolve(box.returnValue);
     });
   });

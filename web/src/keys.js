@@ -28,7 +28,7 @@ export function listenToKeys(actions) {
   const all = { '?': showKeys, ...actions };
   document.addEventListener('keydown', (press) => {
     if (press.ctrlKey || press.metaKey || press.altKey || press.isComposing || press.defaultPrevented) return;
-    if (press.target.closest?.(TYPES_IN) || document.querySelector('dialog[open]') || document.querySelector('main').inert) return;
+    if ((press.target instanceof Element && press.target.closest(TYPES_IN)) || document.querySelector('dialog[open]') || document.querySelector('main').inert) return;
     if (!Object.hasOwn(all, press.key)) return;
     press.preventDefault();
     all[press.key]();

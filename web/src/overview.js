@@ -13,6 +13,7 @@ const ROWS_SHOWN = 15;
 /// Counted anew at most this often while things happen.
 const REFRESH_MS = 2000;
 
+/** @type {Array<[string, string, (thing: any) => string]>} */
 const PROMPTS = [
   ['approvals', 'Approval', ({ summary }) => summary],
   ['clarifications', 'Question', ({ question }) => question],

@@ -17,7 +17,9 @@ export const STATUS_WORDS = { queued: 'queued', running: 'running', waiting: 'wa
 export class RunList {
   /// `look` asks for a run that may have changed; `changed` is told when the filter is another one.
   constructor({ look, chosen, changed }) {
-    Object.assign(this, { look, chosen, changed });
+    this.look = look;
+    this.chosen = chosen;
+    this.changed = changed;
     this.runs = new Map();
     this.older = null;
     this.bottom = null;
@@ -28,7 +30,7 @@ export class RunList {
     this.form.addEventListener('submit', (submitted) => submitted.preventDefault());
     this.form.addEventListener('input', (input) => {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => this.narrow(), input.target.type === 'search' ? SEARCH_MS : 0);
+      this.timer = setTimeout(() => this.narrow(), input.target instanceof HTMLInputElement ? SEARCH_MS : 0);
     });
     byId('scope-clear').addEventListener('click', () => {
       location.hash = '#';
@@ -45,8 +47,10 @@ export class RunList {
     this.narrow();
   }
 
+  /** @returns {Record<string, any>} */
   get filter() {
-    const { show, kind, text } = Object.fromEntries(new FormData(this.form));
+    const [show, kind, text] = ['show', 'kind', 'text'].map((name) => String(new FormData(this.form).get(name) ?? ''));
+    /** @type {Record<string, any>} */
     const filter = { ...this.scope };
     if (show === 'attention') filter.needs_attention = 'true';
     else if (show) filter.status = show;

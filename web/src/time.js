@@ -1,5 +1,6 @@
 // Times, durations, sizes and money as people read them. Pure, apart from the language of the browser.
 
+/** @type {Array<[string, number]>} */
 const UNITS = [['d', 86_400_000], ['h', 3_600_000], ['min', 60_000], ['s', 1000]];
 
 /** A duration in at most two units, such as `3 min 20 s`; short ones with a fraction. */

@@ -15,7 +15,9 @@ const button = (words, act) => {
 
 export class Actions {
   constructor(run, { feed, announce }) {
-    Object.assign(this, { run, feed, announce });
+    this.run = run;
+    this.feed = feed;
+    this.announce = announce;
     this.cancel = button('Cancel', () => this.askCancel());
     this.again = button('Retry', () => this.act('retry', {}));
     this.resume = button('Resume', () => this.act('resume', {}));

@@ -49,6 +49,7 @@ class CallCard extends HTMLElement {
     place.setAttribute('aria-label', `Event ${item.sequence}`);
     this.append(this.details, place);
     this.parts = new Map();
+    this.body = null;
   }
 
   /** The parts of the open card, in order; each is made once and then told what changed. */
@@ -56,7 +57,7 @@ class CallCard extends HTMLElement {
     const { item } = this;
     this.body ??= this.details.appendChild(element('div', undefined, { className: 'body' }));
     const parts = [];
-    const part = (name, present, make, update = () => {}) => {
+    const part = (name, present, make, update = (/** @type {any} */ _node) => {}) => {
       if (!present) return;
       if (!this.parts.has(name)) this.parts.set(name, make());
       update(this.parts.get(name));
@@ -64,7 +65,7 @@ class CallCard extends HTMLElement {
     };
     part('error', item.error, () => element('p', '', { className: 'bad lines' }),
       (node) => setText(node, visibleLines(`${item.code ? `${item.code}: ` : ''}${item.error}`)));
-    part('shell', item.shell, () => new OutputPane(item), (pane) => pane.show(item));
+    part('shell', item.shell, () => new OutputPane(), (pane) => pane.show(item));
     for (const [at, change] of (item.changes ?? []).entries()) {
       part(`change ${at} ${change.patches}`, true, () => new PatchView(change, this.context), (view) => view.show(change));
     }

@@ -68,7 +68,7 @@ export class CostView {
   constructor(context) {
     this.context = context;
     this.totals = element('dl', undefined, { className: 'facts totals' });
-    this.plot = document.createElement('recount-plot');
+    this.plot = /** @type {Plot} */ (document.createElement('recount-plot'));
     this.body = element('tbody');
     this.foot = element('tfoot');
     const table = element('table', [

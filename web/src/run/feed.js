@@ -32,7 +32,11 @@ export class Feed {
   /// `heard` gets each new event and whether it is news or history; `changed` is called when the fold is another one;
   /// `level` once everything up to now was heard; `missed` when events were pruned on the way to them.
   constructor(run, { heard, changed, level, missed }) {
-    Object.assign(this, { run, heard, changed, level, missed });
+    this.run = run;
+    this.heard = heard;
+    this.changed = changed;
+    this.level = level;
+    this.missed = missed;
     this.fold = new Fold();
     this.source = null;
     this.timer = null;

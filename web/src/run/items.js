@@ -182,7 +182,7 @@ const NODES = {
   },
   unknown: (item, context) => generic(item, context, item.type, item.data),
   call: (item, context) => {
-    const node = document.createElement('recount-call');
+    const node = /** @type {any} */ (document.createElement('recount-call'));
     node.className = 'item is-call';
     node.tabIndex = -1;
     node.dataset.key = item.key;

@@ -29,7 +29,9 @@ onSetting((name) => {
 export class RunPage {
   /// `changes` is called for events after which the run should be looked at again; `known` when calls became known.
   constructor(run, { changes, known, answer }) {
-    Object.assign(this, { run, changes, known });
+    this.run = run;
+    this.changes = changes;
+    this.known = known;
     current = this;
     this.frame = null;
     this.drawnAt = 0;

@@ -27,7 +27,7 @@ const TOOLS = { edit: 'Edit', file_write: 'Write', multi_edit: 'Edit of several 
 
 export class PatchView {
   constructor(change, context) {
-    Object.assign(this, { context });
+    this.context = context;
     this.title = element('h5');
     this.body = element('div');
     this.toggle = element('button', '', { type: 'button', className: 'quiet' });
