@@ -61,7 +61,7 @@ async function laterRelease(t, stream) {
 test('the console reads a run of a later release', { timeout: 120_000 }, async (t) => {
   const lines = (await corpus('events.jsonl')).trim().split('\n');
   const origin = await laterRelease(t, await corpus('stream.txt'));
-  const page = await openPage(t, browser, `${origin}/#${RUN}`);
+  const page = await openPage(t, browser, `${origin}/#${RUN}/events`);
   await page.locator('#events', { hasText: 'run.finished' }).waitFor();
   assert.equal(await page.locator('#events > *').count(), lines.length, 'every event is shown');
   for (const type of ['run.placed', 'vote.cast', 'assistant.audio_delta', 'ext.acme.moved']) {
@@ -81,7 +81,7 @@ test('the console shows an event of every type there is', { timeout: 120_000 }, 
     return `id: ${sequence}\ndata: ${data}\n\n`;
   });
   const origin = await laterRelease(t, `${frames.join('')}event: caught_up\ndata: {}\n\n`);
-  const page = await openPage(t, browser, `${origin}/#${RUN}`);
+  const page = await openPage(t, browser, `${origin}/#${RUN}/events`);
   await page.locator('#events > *').nth(events.length - 1).waitFor();
   assert.equal(await page.locator('#events > *').count(), events.length);
   const shown = await page.locator('#events').textContent();

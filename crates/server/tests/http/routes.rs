@@ -308,7 +308,14 @@ async fn what_is_not_there_is_a_problem_everywhere() {
         }
         check_problem(&reply, Code::RouteNotFound, target);
     }
-    let scripts = ["/console.js", "/account.js", "/kinds.js", "/page.js", "/prompts.js", "/visible.js"];
+    let scripts = [
+        "/console.js",
+        "/account.js",
+        "/page.js",
+        "/src/overview.js",
+        "/src/run/page.js",
+        "/src/fold/fold.js",
+    ];
     for path in ["/healthz", "/readyz", "/", "/console.css"].into_iter().chain(scripts) {
         let reply = house.ask("DELETE", path, &[], None).await;
         check_problem(&reply, Code::MethodNotAllowed, path);
