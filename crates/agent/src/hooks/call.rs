@@ -86,7 +86,7 @@ impl HookedCall {
                 Err(fault) => {
                     self.log(hook, &fault);
                     match teller.tell(vec![self.failed(hook, &fault)]).await {
-                        Ok(()) => continue,
+                        Ok(_) => continue,
                         Err(gone) => return Some(Stop::from(gone).into()),
                     }
                 }

@@ -15,8 +15,8 @@ use tokio::sync::watch;
 
 use crate::schema;
 use crate::tool::{
-    Approved, Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, Rewritten, Teller,
-    Terms, Tool,
+    Approved, Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog,
+    Rewritten, Teller, Terms, Tool,
 };
 use crate::tools::Tools;
 

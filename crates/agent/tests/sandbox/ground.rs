@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tool::{
-    Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, Rewritten, Teller, Terms,
-    Tool,
+    Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, Rewritten,
+    Teller, Terms, Tool,
 };
 use recount_agent::tools::shell::ShellExec;
 use recount_event::family::artifact;

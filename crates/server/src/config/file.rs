@@ -143,7 +143,13 @@ fn nearest(key: &str) -> Option<&'static str> {
     let settings = settings.flat_map(|row| row.key.split('.'));
     spelling::nearest(
         key,
-        settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(MCP_KEYS).chain(HOOK_KEYS).chain(SEARCH_KEYS).chain(AGENT_KEYS),
+        settings
+            .chain(STRUCTURES)
+            .chain(MODEL_KEYS)
+            .chain(MCP_KEYS)
+            .chain(HOOK_KEYS)
+            .chain(SEARCH_KEYS)
+            .chain(AGENT_KEYS),
     )
 }
 

@@ -15,7 +15,7 @@ use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::Line;
+use crate::conformance::transcript::{Line, Scope};
 use crate::limits;
 use crate::scenario::Scenario;
 
