@@ -102,7 +102,8 @@ impl Worker {
                 }
             },
             CallEnd::Badly { code, error } => {
-                let retriable = !matches!(code.as_str(), "invalid_input" | "output_cap" | "signal");
+                let retriable =
+                    !matches!(code.as_str(), "invalid_input" | "output_cap" | "signal" | "vetoed");
                 self.fail(&code, error, retriable).await
             }
             CallEnd::Refused { code, message } if code == "denied" => {

@@ -363,6 +363,10 @@ async fn a_run_that_is_one_call_has_hooks_too() {
         let run = scene.call(RunKind::Shell, order).await;
         let events = scene.ended(run).await;
         assert_eq!(types(&events).last(), Some(&last), "{line}");
+        if last == "run.failed" {
+            let failed = first!(events, RunFailed);
+            assert_eq!((failed.code.as_str(), failed.retriable), ("vetoed", false));
+        }
     }
 }
 
