@@ -43,8 +43,8 @@ impl Answers {
     pub fn says(self) -> &'static str {
         match self {
             Answers::Nobody => "nobody answers prompts",
-            Answers::Accept => "it is set up to accept by itself",
-            Answers::Reject => "it is set up to reject by itself",
+            Answers::Accept => "it is configured to accept",
+            Answers::Reject => "it is configured to reject",
             Answers::Person => "a person answers its prompts",
         }
     }

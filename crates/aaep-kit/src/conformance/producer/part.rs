@@ -107,6 +107,7 @@ macro_rules! scenes {
     };
 }
 
+// Part, what it needs, [checks & rules], then each listener (when, terms, scope, label), and what is played.
 scenes! {
     Grave Nothing []
         Always Able Whole "an action that cannot be undone",

@@ -127,7 +127,7 @@ fn decisions(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, I
     let narrow = |issued: &Issued| issued.prompt.event.value.get("allowed_replies").is_some();
     let otherwise = confirmations.iter().find(|(reply, issued)| !narrow(issued) && reply.decision() != right);
     let said = match otherwise {
-        Some((reply, _)) => format!("it is set up to {right}, and sent `{}`", short(reply.decision())),
+        Some((reply, _)) => format!("it is configured to {right}, and sent `{}`", short(reply.decision())),
         None => format!("{}, and every decision was `{right}`", trial.subject.answers.says()),
     };
     trial.hold(CONFIGURED, otherwise.is_none(), said);
