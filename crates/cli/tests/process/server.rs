@@ -246,10 +246,21 @@ fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
+/// Mebibytes of memory of its own that a process holds now.
+#[cfg(target_os = "linux")]
+pub(crate) fn held_mib(pid: u32) -> u64 {
+    status_mib(pid, "RssAnon:")
+}
+
 /// Mebibytes that a process has had at most.
 #[cfg(target_os = "linux")]
 pub(crate) fn peak_mib(pid: u32) -> u64 {
+    status_mib(pid, "VmHWM:")
+}
+
+#[cfg(target_os = "linux")]
+fn status_mib(pid: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
