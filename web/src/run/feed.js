@@ -70,7 +70,8 @@ export class Feed {
   }
 
   again(error) {
-    if (this.closed) return;
+    // A run that is not there is the page's business; asking again would not bring it.
+    if (this.closed || error.status === 404 || error.status === 410) return;
     trouble('events', error);
     this.timer = setTimeout(() => (this.last < 0 ? this.open() : this.listen()), AGAIN_MS);
   }
