@@ -70,7 +70,7 @@ export class Feed {
   }
 
   again(error) {
-    // A run that is not there is the page's business; asking again would not bring it.
+    // That a run was not found is said by the page; asking again would not help.
     if (this.closed || error.status === 404 || error.status === 410) return;
     trouble('events', error);
     this.timer = setTimeout(() => (this.last < 0 ? this.open() : this.listen()), AGAIN_MS);
