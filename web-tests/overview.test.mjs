@@ -39,13 +39,13 @@ async function scriptedServer(t) {
   return startServer(t, ['--config', config]);
 }
 
-async function waitingRun(server, title, call) {
+async function waitingRun(server, title, call, timeout = 600) {
   const run = await createRun(server, title);
   await new Producer(server, run).append([
     ['run.started', '{}'], ['turn.started', '{"turn_index":0}'],
     ['assistant.tool_call_proposed', JSON.stringify({ turn_index: 0, tool_call_id: call, tool_name: 'shell', input: { argv: ['ls'] } })],
     ['turn.completed', '{"turn_index":0,"stop_reason":"tool_use"}'],
-    ['approval.requested', JSON.stringify({ approval_id: `appr-${call}`, tool_call_id: call, kind: 'shell', summary: `do ${call}`, risk_level: 'high', timeout_seconds: 600 })],
+    ['approval.requested', JSON.stringify({ approval_id: `appr-${call}`, tool_call_id: call, kind: 'shell', summary: `do ${call}`, risk_level: 'high', timeout_seconds: timeout })],
   ]);
   return run;
 }
@@ -180,6 +180,24 @@ test('a task goes from the form to its answer, is retried and continued', TEST, 
   await feed.getByText('And now?').filter({ visible: true }).waitFor();
   await page.getByRole('link', { name: 'The run before it' }).click();
   await page.waitForFunction((second) => location.hash === second, second);
+});
+
+test('what one tab answers, and what nobody answers, goes from all tabs', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await waitingRun(server, 'asked', 'a');
+  const [one, other] = [await openPage(t, browser, `${server.origin}/#${run}`), await openPage(t, browser, `${server.origin}/#${run}`)];
+  const approve = (page) => page.getByRole('button', { name: 'Approve: do a' });
+  await approve(other).waitFor();
+  await approve(one).click();
+  await approve(other).waitFor({ state: 'detached' });
+  for (const page of [one, other]) await page.getByRole('feed').getByText(/^approved by/).waitFor();
+  assert.equal(JSON.parse(await server.request('GET', '/v1/approvals/appr-a')).data.status, 'approved');
+
+  const late = await waitingRun(server, 'late', 'b', 2);
+  await one.evaluate((late) => (location.hash = `#${late}`), late);
+  await one.getByText(/left\)/).waitFor();
+  await one.getByRole('feed').getByText('nobody answered: rejected').waitFor();
+  await one.getByRole('region', { name: 'Waiting for you' }).waitFor({ state: 'hidden' });
 });
 
 test('a run is cancelled after a question, and its events are saved', TEST, async (t) => {

@@ -128,8 +128,7 @@ async function describe(run) {
     status.dataset.status = run.status;
   }
   setText(byId('run-message'), visibleLines(run.message ?? ''));
-  if (!page) follow(run.id);
-  page.describe(run);
+  page?.describe(run);
   await prompts.show(run);
   if (answering === run.id && prompts.focus()) answering = null;
 }
@@ -193,6 +192,8 @@ function choose() {
   if (!chosen) return;
   const known = list.runs.get(chosen);
   heading(known ? titleOf(known) : chosen);
+  // Both at once: neither needs the other's answer.
+  follow(chosen);
   look(chosen);
 }
 

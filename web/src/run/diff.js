@@ -15,7 +15,8 @@ export function parseDiff(text) {
   for (const line of text.replace(/\n$/, '').split('\n')) {
     const hunk = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$/.exec(line);
     const inHunk = leftRest > 0 || rightRest > 0;
-    if (!inHunk && hunk) {
+    // Lines of a hunk begin with another sign, so that this one always begins the next.
+    if (hunk) {
       [left, right] = [Number(hunk[1]), Number(hunk[3])];
       [leftRest, rightRest] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];
       rows.push({ kind: 'hunk', text: line });

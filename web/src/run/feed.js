@@ -70,7 +70,8 @@ export class Feed {
   }
 
   again(error) {
-    if (this.closed) return;
+    // That a run was not found is said by the page; asking again would not help.
+    if (this.closed || error.status === 404 || error.status === 410) return;
     trouble('events', error);
     this.timer = setTimeout(() => (this.last < 0 ? this.open() : this.listen()), AGAIN_MS);
   }

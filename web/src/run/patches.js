@@ -108,8 +108,9 @@ export function diffTable(text, split, name) {
   const { added, removed } = diffCounts(rows);
   const shown = rows.slice(0, ROWS_SHOWN_MAX);
   const body = split ? sideBySide(shown).map(pairRow) : shown.map(plainRow);
+  const columns = (split ? ['number', '', 'number', ''] : ['number', 'number', '']).map((className) => element('col', undefined, { className }));
   const table = element('table', [
-    element('caption', [said(name), ` +${added} −${removed}`]),
+    element('caption', [said(name), ` +${added} −${removed}`]), element('colgroup', columns),
     element('tbody', body),
   ], { className: `diff ${split ? 'split' : 'unified'}`, dir: 'ltr' });
   const box = element('div', table, { className: 'scroll', tabIndex: 0 });
