@@ -16,7 +16,7 @@ use crate::agent::Agent;
 use crate::execute::{ReadyCall, outcome_failed};
 use crate::limits;
 use crate::tool::Outcome;
-use crate::tools::ending;
+use crate::tools::ending::{self, Stop};
 use crate::tools::spawn_run::{SPAWN_RUN, WantedRun};
 use crate::worker::{Done, Worker};
 
@@ -88,7 +88,7 @@ impl Worker {
     ) -> Done<Result<RunId, Outcome>> {
         let wanted: WantedRun = match self.wanted_run(id, input) {
             Ok(wanted) => wanted,
-            Err(outcome) => return Ok(Err(outcome)),
+            Err(stop) => return Ok(Err(stop.into())),
         };
         let refused = |why: String| Ok(Err(outcome_failed("child_refused", why)));
         if !self.order.secrets.is_empty() {
@@ -117,10 +117,10 @@ impl Worker {
     }
 
     /// What the log says that is wanted: what was masked there is masked for the run, too.
-    fn wanted_run(&self, id: &ForeignId, input: &Value) -> Result<WantedRun, Outcome> {
+    fn wanted_run(&self, id: &ForeignId, input: &Value) -> Result<WantedRun, Stop> {
         let logged = self.desk.state().call(id).and_then(|call| call.input.clone());
         let logged = logged.and_then(|input| serde_json::from_str(input.text()).ok());
-        WantedRun::read(logged.as_ref().unwrap_or(input)).map_err(Outcome::from)
+        WantedRun::read(logged.as_ref().unwrap_or(input))
     }
 
     /// The tools of the run: of those that this one has, but for those of an application.

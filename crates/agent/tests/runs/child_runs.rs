@@ -71,7 +71,7 @@ async fn runs(scene: &Scene) -> usize {
 }
 
 /// Waits until there is a run.
-async fn begun(scene: &Scene, run: RunId) {
+async fn has_started(scene: &Scene, run: RunId) {
     while scene.engine.read().tail(run).await.unwrap().is_none() {
         tokio::task::yield_now().await;
     }
@@ -82,7 +82,7 @@ async fn see_through(scene: &Scene, run: RunId) {
     let events = scene.until(run, "child_run.started").await;
     if count(&events, "child_run.started") > 0 {
         let child = child_of(&events);
-        begun(scene, child).await;
+        has_started(scene, child).await;
         let asked = scene.until(child, "run.waiting").await;
         if count(&scene.all(child).await, "clarification.answered") == 0 {
             scene.answer(child, first!(asked, ClarificationRequested).clarification_id, "\"blue\"").await;
@@ -166,7 +166,7 @@ async fn a_started_run_ends_with_the_one_that_started_it() {
     let scene = Scene::of(asking()).await;
     let run = scene.ask("the whole").await;
     let child = child_of(&scene.until(run, "child_run.started").await);
-    begun(&scene, child).await;
+    has_started(&scene, child).await;
     scene.until(child, "run.waiting").await;
     scene.cancel(run).await;
     let told = scene.ended(child).await;
@@ -180,7 +180,7 @@ async fn a_started_run_goes_no_further_when_its_starter_ended_with_the_process()
     let mut scene = Scene::of(asking()).await;
     let run = scene.ask("the whole").await;
     let child = child_of(&scene.until(run, "child_run.started").await);
-    begun(&scene, child).await;
+    has_started(&scene, child).await;
     let asked = scene.until(child, "run.waiting").await;
     // The process dies with the ending of the one, before it can end the other.
     scene.disk.fall(Fall { at: At::Type("run.cancelled"), kept: true });

@@ -17,7 +17,7 @@ impl LentPlace {
         LentPlace { write, run }
     }
 
-    /// Waits for a place, before any run that has not begun. A worker that does not come back leaves without one.
+    /// Waits for a place, before any run that has not started. A worker that does not come back leaves without one.
     pub async fn take_back(self) {
         self.write.room.dispatch.take_back(self.run).await;
     }

@@ -22,7 +22,7 @@ pub(super) struct Events {
     tells_inputs: bool,
     /// Calls whose blocks are open, by index, each with its place among all calls.
     open: BTreeMap<u64, (usize, GatheredCall)>,
-    begun: usize,
+    started: usize,
     room: CallRoom,
     has_calls: bool,
     stop: Option<String>,
@@ -146,7 +146,7 @@ impl Events {
             tells_thinking,
             tells_inputs,
             open: BTreeMap::new(),
-            begun: 0,
+            started: 0,
             room: CallRoom::default(),
             has_calls: false,
             stop: None,
@@ -180,10 +180,10 @@ impl Events {
                 let input = if whole { input.to_string() } else { String::new() };
                 self.room.take_bytes(&self.who, id.len() + name.len() + input.len())?;
                 if self.tells_inputs && whole {
-                    out.push_back(Piece::CallInput { call: self.begun, text: input.clone() });
+                    out.push_back(Piece::CallInput { call: self.started, text: input.clone() });
                 }
-                self.open.insert(index, (self.begun, GatheredCall { id, name, input }));
-                self.begun += 1;
+                self.open.insert(index, (self.started, GatheredCall { id, name, input }));
+                self.started += 1;
             }
             ContentBlock::Text { .. } | ContentBlock::Other => {}
         }
