@@ -47,7 +47,7 @@ struct OpenString {
 
 enum Escape {
     None,
-    Begun,
+    Open,
     Digits(String),
 }
 
@@ -137,15 +137,15 @@ impl OpenString {
         match &mut self.escape {
             Escape::None if letter == '"' => None,
             Escape::None if letter == '\\' => {
-                self.escape = Escape::Begun;
+                self.escape = Escape::Open;
                 None
             }
             Escape::None => Some(letter.to_string()),
-            Escape::Begun if letter == 'u' => {
+            Escape::Open if letter == 'u' => {
                 self.escape = Escape::Digits(String::new());
                 None
             }
-            Escape::Begun => {
+            Escape::Open => {
                 self.escape = Escape::None;
                 let said = match letter {
                     'b' => '\u{8}',
