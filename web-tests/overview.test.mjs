@@ -220,6 +220,22 @@ test('a run is cancelled after a question, and its events are saved', TEST, asyn
   await page.getByRole('feed').getByText(/^Cancelled by/).waitFor();
 });
 
+test('who has no runs yet is offered one to look at, which asks and ends', TEST, async (t) => {
+  for (const [answer, words] of [['Approve', 'The folder is tidy.'], ['Reject', 'I leave the folder as it is.']]) {
+    const server = await startServer(t);
+    const page = await openPage(t, browser, `${server.origin}/`);
+    const play = page.getByRole('button', { name: 'Play the demo run' });
+    await play.click();
+    await page.getByRole('button', { name: `${answer}: rm -r build` }).click();
+    await page.getByRole('feed').getByText(words).waitFor();
+    await page.locator('#run-status', { hasText: 'finished' }).waitFor();
+    // It is offered to those alone who have none.
+    await page.getByRole('link', { name: 'Recount' }).click();
+    await page.locator('.counts div', { hasText: 'Finished today' }).getByText('1', { exact: true }).waitFor();
+    assert.ok(await play.isHidden());
+  }
+});
+
 test('a chat goes on in its session', TEST, async (t) => {
   const server = await scriptedServer(t);
   const page = await openPage(t, browser, `${server.origin}/`);

@@ -3,6 +3,7 @@
 
 import { ask, byId, element, trouble, wellAgain } from '../page.js';
 import { beginning, said, visible } from '../visible.js';
+import { playDemo } from './demo.js';
 import { titleOf } from './runs.js';
 import { count, duration, isToday, money, moment } from './time.js';
 
@@ -30,7 +31,9 @@ export class Overview {
     this.live = section('Running now');
     this.failed = section('Failed today');
     this.note = element('p', '', { className: 'quiet' });
-    this.first = element('p', ['There are no runs yet. Try ', element('code', 'recount demo'), ', or begin with “New task”.'], { hidden: true });
+    const demo = element('button', 'Play the demo run', { type: 'button' });
+    demo.addEventListener('click', () => this.play());
+    this.first = element('p', ['There are no runs yet. Begin with “New task”, or look at one first: ', demo], { hidden: true });
     this.box.replaceChildren(this.counts, this.first, this.waiting.node, this.live.node, this.failed.node, this.note);
   }
 
@@ -40,6 +43,15 @@ export class Overview {
     clearTimeout(this.timer);
     this.timer = null;
     if (shown) this.load();
+  }
+
+  async play() {
+    try {
+      location.hash = `#${await playDemo((error) => trouble('demo', error))}`;
+      wellAgain('demo');
+    } catch (error) {
+      trouble('demo', error);
+    }
   }
 
   /// Something happened; it is counted soon.

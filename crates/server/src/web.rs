@@ -30,6 +30,7 @@ const FILES: &[(&str, &str, &[u8])] = &[
     web!(SCRIPT, "prompts.js"),
     web!(SCRIPT, "visible.js"),
     web!(SCRIPT, "src/attention.js"),
+    web!(SCRIPT, "src/demo.js"),
     web!(SCRIPT, "src/dialogs.js"),
     web!(SCRIPT, "src/fold/artifacts.js"),
     web!(SCRIPT, "src/fold/calls.js"),

@@ -50,6 +50,7 @@ export class PatchView {
   }
 
   async load({ patches }) {
+    if (patches.length === 0) return;
     try {
       const answers = await Promise.all(patches.map((id) => ask(`/v1/artifacts/${encodeURIComponent(id)}`)));
       this.artifacts = answers.map(({ data }) => data);

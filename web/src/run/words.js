@@ -35,7 +35,7 @@ const NOTES = {
   'context.compacted': ['quiet', ({ tokens_before: before, tokens_after: after, summary }) =>
     `Earlier conversation was replaced by a summary${before ? ` (${count(before)} → ${count(after)} tokens)` : ''}: ${summary}`],
   'context.trimmed': ['quiet', ({ results = [] }) => `${counted(results.length, 'earlier result')} shortened for the model; the log keeps all of it.`],
-  'artifact.referenced': ['quiet', ({ artifact_id: id, relation }) => `Artifact ${id}: ${relation}.`],
+  'artifact.referenced': ['quiet', ({ artifact_id: id, relation }) => `${id ? `Artifact ${id}` : 'An artifact'}: ${relation}.`],
 };
 
 /** The tone and the sentence of a note; of types that are not known, the type. */
