@@ -43,7 +43,8 @@ async function waitingRun(server, title, calls, more) {
   return { run, producer };
 }
 
-const open = (t, server, run, options) => openPage(t, browser, `${server.origin}/${run ? `#${run}` : ''}`, options);
+/// The list of events is the view that shows all there is.
+const open = (t, server, run, options) => openPage(t, browser, `${server.origin}/${run ? `#${run}/events` : ''}`, options);
 
 const resolve = (server, call, decision) =>
   server.request('POST', `/v1/approvals/appr-${call}/resolve`, JSON.stringify({ decision }));
@@ -92,7 +93,7 @@ test('what steers, reorders or hides is shown wherever text of events is', TEST,
   assert.deepEqual(HOSTILE.filter((c) => text.includes(c)).map((c) => c.codePointAt(0).toString(16)), []);
   const shown = HOSTILE.map((c) => `\\u{${c.codePointAt(0).toString(16)}}`).join('y');
   assert.ok(text.includes(`title x${shown}z`));
-  for (const place of ['#account-title bdi', 'nav a bdi', '.prompt h3 bdi', '.prompt button bdi', '.prompt dd bdi', '#events .says',
+  for (const place of ['#account-title bdi', '#runs a bdi', '.prompt h3 bdi', '.prompt button bdi', '.prompt dd bdi', '#events .says',
     '#events pre', '.prompt pre']) {
     // Found and asked in one step: the list may be drawn anew between two.
     const isolated = await page.evaluate((where) => getComputedStyle(document.querySelector(where)).unicodeBidi, place);
@@ -193,7 +194,7 @@ test('the skip link leads to the account and leaves it there', TEST, async (t) =
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await holds(page, () => document.activeElement.id === 'account');
-  assert.equal(new URL(page.url()).hash, `#${run}`);
+  assert.equal(new URL(page.url()).hash, `#${run}/events`);
   // The address may name the place, too, as links of old did.
   await page.evaluate(() => (location.hash = '#account'));
   await holds(page, () => location.hash === '#account' && document.querySelectorAll('#events li').length > 3);
@@ -209,7 +210,7 @@ test('after a restart the page shows what is, not what was', TEST, async (t) => 
   await page.getByRole('button', { name: 'Show older runs' }).click();
   await page.getByRole('link', { name: 'answered meanwhile' }).click();
   await page.locator('.prompt').waitFor();
-  const [other] = await page.evaluate(() => [document.querySelector('nav li:nth-last-child(2) a').hash.slice(1)]);
+  const [other] = await page.evaluate(() => [document.querySelector('#runs li:nth-last-child(2) a').hash.slice(1)]);
   await whileAway(page, server, async () => {
     await resolve(server, 'c', 'approve');
     await producer.append([['tool.invoked', '{"tool_call_id":"c","tool_name":"shell"}']]);
@@ -229,7 +230,7 @@ test('the account of a run alone keeps its prompts right', TEST, async (t) => {
   page.expectOutage(true);
   await page.route('**/v1/events/stream*', (route) => route.abort('connectionrefused'));
   await page.goto('about:blank');
-  await page.goto(`${server.origin}/#${run}`);
+  await page.goto(`${server.origin}/#${run}/events`);
   await page.locator('.prompt').waitFor();
   await page.locator('#events li').nth(5).waitFor();
   await resolve(server, 'c', 'reject');
@@ -248,7 +249,7 @@ test('a run that does not exist is said to be none, and nothing of the last one 
   const title = (text) => holds(page, (text) => document.getElementById('account-title').textContent === text, text);
   for (const [hash, heading, status] of [
     [`#${NOBODY}`, 'Run not found', `Run ${NOBODY} not found.`],
-    ['#', 'No run selected', ''],
+    ['#', 'Overview', ''],
     ['#run_x', 'Run not found', 'Run run_x not found.'],
   ]) {
     await page.evaluate((hash) => (location.hash = hash), `#${run}`);
@@ -257,7 +258,7 @@ test('a run that does not exist is said to be none, and nothing of the last one 
     await page.evaluate((hash) => (location.hash = hash), hash);
     await title(heading);
     assert.deepEqual(await state(), [heading, status, 0]);
-    assert.equal(await page.locator('nav a[aria-current]').count(), 0);
+    assert.equal(await page.locator('#runs a[aria-current]').count(), 0);
   }
   assert.equal(await page.locator('#health').textContent(), 'Connected.');
 });
@@ -270,7 +271,7 @@ test('the chosen run is marked with a value that readers know', TEST, async (t) 
   for (const name of ['one', 'two', 'one']) {
     await page.getByRole('link', { name }).click();
     await holds(page, (name) => document.getElementById('account-title').textContent === name, name);
-    const marks = await page.locator('nav a').evaluateAll((links) => links.map((link) => link.getAttribute('aria-current')));
+    const marks = await page.locator('#runs a').evaluateAll((links) => links.map((link) => link.getAttribute('aria-current')));
     assert.deepEqual(marks, name === 'one' ? [null, 'true'] : ['true', null]);
   }
 });
@@ -281,7 +282,7 @@ test('who answers by keyboard is not thrown out', TEST, async (t) => {
   const page = await open(t, server, run);
   const second = page.getByRole('button', { name: 'Approve: do b' });
   await second.focus();
-  assert.equal(await page.locator('#news').textContent(), 'Approval requested: do a; do b');
+  assert.equal(await page.locator('#urgent').textContent(), 'Approval requested: do a; do b');
   await second.evaluate((button) => (window.held = button));
   await resolve(server, 'a', 'reject');
   await page.getByRole('button', { name: 'Approve: do a' }).waitFor({ state: 'detached' });
@@ -308,7 +309,7 @@ test('a question is answered in words, by a choice, and by the keyboard alone', 
   const [first, second, third, fourth] = ['q1', 'q2', 'q3', 'q4'].map((id) => page.getByRole('group', { name: `Question: which ${id}?` }));
   await first.waitFor();
   await page.locator('.attention').waitFor();
-  assert.equal(await page.locator('#news').textContent(), 'New question: which q1?; which q2?; which q3?; which q4?');
+  assert.equal(await page.locator('#urgent').textContent(), 'New question: which q1?; which q2?; which q3?; which q4?');
   const text = await first.textContent();
   for (const words of ['Contexttwo \\u{202e}fit', 'If nobody answersa, at']) assert.ok(text.includes(words), `${words} in ${text}`);
   assert.equal(await second.getByRole('textbox').count(), 0, 'only the choices are allowed');
@@ -362,7 +363,7 @@ test('a handoff is shown with what was packed, and taken or turned down', TEST, 
   const page = await open(t, server, run, { viewport: { width: 360, height: 640 } });
   const first = page.getByRole('group', { name: 'Handoff: help' });
   await first.waitFor();
-  assert.equal(await page.locator('#news').textContent(), 'New handoff: help; too hard h2');
+  assert.equal(await page.locator('#urgent').textContent(), 'New handoff: help; too hard h2');
   const text = await first.textContent();
   for (const words of ['Reasontoo hard h1', 'Forhuman', 'Urgencyhigh', '"file 299"']) assert.ok(text.includes(words), words);
   assert.equal(await first.locator('pre').getAttribute('tabindex'), '0', 'the keyboard can scroll it');
@@ -434,7 +435,7 @@ test('on a small screen the account stands near the top and nothing is cut off',
   const { run } = await waitingRun(server, long, ['c'], { summary: long, action: long });
   const page = await open(t, server, run, { viewport: { width: 360, height: 640 } });
   await page.locator('.prompt').waitFor();
-  await page.locator('nav li').nth(49).waitFor();
+  await page.locator('#runs li').nth(49).waitFor();
   const narrow = () => page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok((await page.locator('#account-title').boundingBox()).y < 400);
   assert.equal(await narrow(), 360);
@@ -455,7 +456,7 @@ test('a long refusal wraps, and goes when it is no longer true', TEST, async (t)
   page.expectStatus(409);
   await page.route('**/resolve', (route) => route.fulfill(refusal));
   await page.getByRole('button', { name: 'Approve: do c' }).click();
-  const alert = page.getByRole('alert');
+  const alert = page.locator('#trouble');
   await alert.waitFor();
   assert.equal(await alert.textContent(), detail.replace('\u202e', '\\u{202e}'));
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 360);
@@ -472,12 +473,14 @@ test('who listens hears changes of state and prompts, not every event', TEST, as
   await producer.append(BEGINNING);
   const page = await open(t, server, run);
   await statusIs(page, 'Status: running.');
-  assert.ok((await page.locator('#news').boundingBox()).height <= 1, 'what is only for the ear takes no room');
+  for (const region of ['news', 'urgent']) {
+    const { height } = await page.evaluate((id) => document.getElementById(id).getBoundingClientRect(), region);
+    assert.ok(height <= 1, 'what is only for the ear takes no room');
+  }
   await page.evaluate(() => {
     window.said = [];
-    const note = (changes) => changes.forEach(({ target }) => window.said.push((target.closest ? target : target.parentElement)
-      .closest('[role=status]').textContent));
-    for (const region of document.querySelectorAll('#account [role=status]')) {
+    const note = (changes) => changes.forEach(({ addedNodes }) => window.said.push(...[...addedNodes].map(({ textContent }) => textContent)));
+    for (const region of document.querySelectorAll('[role=status], [role=alert], [aria-live]')) {
       new MutationObserver(note).observe(region, { childList: true, characterData: true, subtree: true });
     }
   });

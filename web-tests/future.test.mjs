@@ -7,6 +7,7 @@ import { readFile, readdir } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
 
+import { foldEvents } from '../web/src/fold/fold.js';
 import { launch, openPage } from './browser.mjs';
 import { atEnd } from './ending.mjs';
 
@@ -61,7 +62,7 @@ async function laterRelease(t, stream) {
 test('the console reads a run of a later release', { timeout: 120_000 }, async (t) => {
   const lines = (await corpus('events.jsonl')).trim().split('\n');
   const origin = await laterRelease(t, await corpus('stream.txt'));
-  const page = await openPage(t, browser, `${origin}/#${RUN}`);
+  const page = await openPage(t, browser, `${origin}/#${RUN}/events`);
   await page.locator('#events', { hasText: 'run.finished' }).waitFor();
   assert.equal(await page.locator('#events > *').count(), lines.length, 'every event is shown');
   for (const type of ['run.placed', 'vote.cast', 'assistant.audio_delta', 'ext.acme.moved']) {
@@ -81,9 +82,41 @@ test('the console shows an event of every type there is', { timeout: 120_000 }, 
     return `id: ${sequence}\ndata: ${data}\n\n`;
   });
   const origin = await laterRelease(t, `${frames.join('')}event: caught_up\ndata: {}\n\n`);
-  const page = await openPage(t, browser, `${origin}/#${RUN}`);
+  const page = await openPage(t, browser, `${origin}/#${RUN}/events`);
   await page.locator('#events > *').nth(events.length - 1).waitFor();
   assert.equal(await page.locator('#events > *').count(), events.length);
   const shown = await page.locator('#events').textContent();
   for (const { type } of events) assert.ok(shown.includes(type), `${type} is not shown`);
 });
+
+for (const [form, names] of [['as it is', /^$/], ['without ids of artifacts', /artifact_ids?$/]]) {
+  test(`the transcript shows an event of every type, ${form}`, { timeout: 120_000 }, async (t) => {
+    const folder = new URL('../testdata/events/', import.meta.url);
+    const files = (await readdir(folder)).filter((name) => name.endsWith('.json')).sort();
+    const events = await Promise.all(files.map(async (name) => JSON.parse(await readFile(new URL(name, folder), 'utf8'))));
+    const told = events.map((event, sequence) => {
+      const data = Object.fromEntries(Object.entries(event.data).filter(([name]) => !names.test(name)));
+      return { ...event, data, run_id: RUN, sequence };
+    });
+    const frames = told.map((event) => `id: ${event.sequence}\ndata: ${JSON.stringify(event)}\n\n`);
+    const origin = await laterRelease(t, `${frames.join('')}event: caught_up\ndata: {}\n\n`);
+    const page = await openPage(t, browser, `${origin}/#${RUN}`);
+    page.expectStatus(409);
+    const things = page.locator('.things > *');
+    await things.nth(10).waitFor({ state: 'attached' });
+    const shown = new Set();
+    for (let step = 0; step < 40; step += 1) {
+      (await things.evaluateAll((all) => all.map((node) => node.dataset.key))).forEach((key) => shown.add(key));
+      await page.evaluate(() => document.querySelectorAll('.things details').forEach((details) => (details.open = true)));
+      const before = shown.size;
+      await page.evaluate(() => (document.getElementById('view').scrollTop = 0));
+      await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+      (await things.evaluateAll((all) => all.map((node) => node.dataset.key))).forEach((key) => shown.add(key));
+      if (shown.size === before && step > 2) break;
+    }
+    const wanted = foldEvents(told).items.map(({ key }) => key);
+    assert.ok(wanted.length > 40, `${wanted.length} things`);
+    assert.deepEqual(wanted.filter((key) => !shown.has(key)), []);
+    assert.ok(!(await page.locator('#view').innerText()).includes('undefined'), 'everything has its words');
+  });
+}

@@ -45,7 +45,7 @@ test('the console says in words what is gone and shows what is left', TEST, asyn
   const run = await finishedRun(server, 'long ago');
   await prune(server, run, 20);
 
-  const page = await openPage(t, browser, `${server.origin}/#${run}`);
+  const page = await openPage(t, browser, `${server.origin}/#${run}/events`);
   await boundsSay(page, 'Showing the events from 20 on; events 0 to 19 were pruned.');
   await page.locator('#events', { hasText: 'Forty files.' }).waitFor();
   await page.locator('#events', { hasText: 'gap.events_pruned' }).waitFor();

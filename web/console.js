@@ -1,15 +1,20 @@
-// The console: a thin view on the native face. The address says which run is shown; everything on the
-// page comes from the same streams that any other client reads. Here: the list of runs, and which is chosen.
+// The console: a thin view on the native face. The address says what is shown; everything on the page comes from the
+// same streams that any other client reads. Here: the feed of all runs, and which run is chosen.
 
-import { Account } from './account.js';
 import { openStream } from './entry.js';
-import { announce, ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
+import { ask, byId, setText, trouble, wellAgain } from './page.js';
 import { Prompts } from './prompts.js';
+import { Attention } from './src/attention.js';
+import { listenToKeys, showKeys } from './src/keys.js';
+import { newTask } from './src/newtask.js';
+import { Overview } from './src/overview.js';
+import { showSettings } from './src/preferences.js';
+import { RunPage } from './src/run/page.js';
+import { RunList, titleOf } from './src/runs.js';
+import { SessionView, newSession } from './src/session.js';
+import { announce, hush } from './src/voice.js';
 import { said, visible, visibleLines } from './visible.js';
 
-/// How many runs one look at the list brings; the server gives 200 at most.
-const RUNS_OF_A_PAGE = 50;
-const RUNS_OF_A_PAGE_MAX = 200;
 /// Many events of one run in one moment cost one look at it.
 const REFRESH_MS = 100;
 /// How long after a refusal the feed is asked for again; after a broken connection the browser knows.
@@ -18,70 +23,23 @@ const AGAIN_MS = 5000;
 const RUN_ID = /^run_[0-9A-Z]{26}$/;
 const CHANGES_A_RUN = /^(run\.|approval\.|clarification\.|handoff\.|turn\.completed)/;
 
-const runs = new Map();
 let chosen = null;
-let account = null;
-/// The next page of the list, and the last run of the pages before it.
-let older = null;
-let bottom = null;
+let page = null;
+/// The run whose first prompt gets the focus as soon as it is there.
+let answering = null;
 
+const loading = (work) => work.then(() => wellAgain('list'), (error) => trouble('list', error));
+
+const list = new RunList({ look: refresh, chosen: () => chosen, changed: loading });
+const overview = new Overview();
+const session = new SessionView();
+const attention = new Attention({ go: goAnswer });
 const prompts = new Prompts({
-  call: (id) => account?.call(id),
+  call: (id) => page?.call(id),
   decided: refresh,
 });
 
-// ---- the list of runs
-
-const title = (run) => run.title || `${run.kind} run`;
-
-function showRun(run) {
-  runs.set(run.id, run);
-  const link = itemOf(run.id).firstChild;
-  const words = [run.status, new Date(run.created_at).toLocaleString()];
-  const parts = [said(title(run)), element('small', visible(words.join(', ')))];
-  if (run.needs_attention) parts.push(element('small', 'needs your attention', { className: 'attention' }));
-  link.replaceChildren(...parts);
-  mark(link);
-}
-
-/// The place of a run in the list, newest first; it stays the same element.
-function itemOf(id) {
-  const there = byId(`item-${id}`);
-  if (there) return there;
-  const item = element('li', element('a', undefined, { href: `#${id}` }), { id: `item-${id}` });
-  const list = byId('runs');
-  const after = [...list.children].find((other) => other.id < item.id);
-  list.insertBefore(item, after ?? null);
-  return item;
-}
-
-function mark(link) {
-  if (chosen && link.hash === `#${chosen}`) link.setAttribute('aria-current', 'true');
-  else link.removeAttribute('aria-current');
-}
-
-async function loadPage(after, limit) {
-  const page = await ask(`/v1/runs?limit=${limit}${after ? `&after=${after}` : ''}`);
-  page.data.forEach(showRun);
-  older = page.next;
-  bottom = page.data.at(-1)?.id ?? bottom;
-  byId('older').hidden = !page.has_more;
-  byId('no-runs').hidden = runs.size > 0;
-  return page;
-}
-
-/// Everything that is listed, and what is new, as it is now.
-async function loadListed() {
-  const before = bottom;
-  const listed = [...runs.keys()];
-  if (chosen && !runs.has(chosen)) listed.push(chosen);
-  let page = await loadPage(null, RUNS_OF_A_PAGE);
-  while (before && page.has_more && bottom > before) page = await loadPage(older, RUNS_OF_A_PAGE_MAX);
-  // Some stand below the pages because something happened in them while the page was open.
-  listed.filter((id) => !bottom || id < bottom || id === chosen).forEach(refresh);
-}
-
-const loading = (work) => work.then(() => wellAgain('list'), (error) => trouble('list', error));
+// ---- what may have changed
 
 const stale = new Set();
 function refresh(id) {
@@ -104,8 +62,10 @@ async function look(id) {
   try {
     const { data } = await ask(`/v1/runs/${id}`);
     if (looks.get(id) !== mine) return;
-    showRun(data);
-    byId('no-runs').hidden = true;
+    list.show(data);
+    attention.note(data);
+    overview.stale();
+    if (data.session_id === session.session) session.stale();
     if (id !== chosen) return;
     await describe(data);
     wellAgain('run');
@@ -126,11 +86,12 @@ async function followFeed() {
   await ask('/v1/runs?limit=1');
   const feed = await openStream('/v1/events/stream?after_position=latest');
   feed.addEventListener('caught_up', () => {
-    setText(byId('health'), 'Connected.');
-    loading(loadListed());
+    health('Connected.', true);
+    loading(Promise.all([list.loadListed(), attention.load()]));
+    overview.stale();
   });
   feed.onerror = () => {
-    setText(byId('health'), 'Connection lost; trying again.');
+    health('Connection lost; trying again.', false);
     if (feed.readyState === EventSource.CLOSED) followAgain();
   };
   feed.onmessage = (message) => {
@@ -143,61 +104,107 @@ function followAgain() {
   setTimeout(() => followFeed().catch(followAgain), AGAIN_MS);
 }
 
+let connected = null;
+function health(words, well) {
+  setText(byId('health'), words);
+  byId('health').dataset.well = String(well);
+  // The first connection is no news; losing it is, and having it back.
+  if (connected !== null && connected !== well) announce(words);
+  connected = well;
+}
+
 // ---- the run that is shown
 
 async function describe(run) {
-  heading(title(run));
+  heading(titleOf(run));
   const parts = [`Status: ${run.status}`];
   if (run.status === 'failed') parts.push(`code ${run.ending}`);
   if (run.status === 'cancelled') parts.push(`by ${run.ending}`);
-  setText(byId('run-status'), visible(`${parts.join('; ')}.`));
+  const words = visible(`${parts.join('; ')}.`);
+  const status = byId('run-status');
+  if (status.textContent !== words) {
+    if (status.textContent !== '') announce(words);
+    setText(status, words);
+    status.dataset.status = run.status;
+  }
   setText(byId('run-message'), visibleLines(run.message ?? ''));
-  if (!account) follow(run.id);
+  page?.describe(run);
   await prompts.show(run);
+  if (answering === run.id && prompts.focus()) answering = null;
 }
 
 function follow(id) {
-  account = new Account(id, {
-    heard: (event) => {
-      if (CHANGES_A_RUN.test(event.type)) refresh(event.run_id);
-    },
+  page = new RunPage(id, {
+    changes: () => refresh(id),
     known: () => prompts.update(),
+    answer: (kind, prompt) => prompts.focus(kind, prompt),
   });
-  account.open();
+  page.show(...place());
+  page.open();
 }
 
 function heading(text) {
   byId('account-title').replaceChildren(said(text));
-  document.title = `${visible(text)} – Recount`;
+  attention.setTitle(`${visible(text)} – Recount`);
 }
 
-/// No account is shown, for a reason or because none was chosen.
-function nothing(why = '') {
-  account?.close();
-  account = null;
-  [...byId('events').children].forEach(remove);
-  byId('earlier').hidden = true;
-  byId('bounds').hidden = true;
+/// No run is shown, for a reason or because none was chosen.
+function nothing(why = '', title = why ? 'Run not found' : 'Overview') {
+  page?.close();
+  page = null;
   prompts.clear();
-  byId('account-title').textContent = why ? 'Run not found' : 'No run selected';
-  document.title = 'Recount';
+  byId('account-title').textContent = title;
+  attention.setTitle('Recount');
   setText(byId('run-status'), visible(why));
+  delete byId('run-status').dataset.status;
   setText(byId('run-message'), '');
+}
+
+/// The view and the event that the address names after the run.
+function place() {
+  const [, view = '', event = ''] = /^#run_[0-9A-Z]+\/?([a-z]*)\/?([0-9]*)$/.exec(location.hash) ?? [];
+  return [view, event === '' ? null : Number(event)];
 }
 
 function choose() {
   const wanted = location.hash.slice(1);
   // A place on this page is not a wish for another run.
   if (wanted && byId(wanted)) return;
-  chosen = RUN_ID.test(wanted) ? wanted : null;
-  nothing(wanted && !chosen ? `Run ${wanted} not found.` : '');
+  const [id] = wanted.split('/', 1);
+  const before = chosen;
+  chosen = RUN_ID.test(id) ? id : null;
+  if (chosen && chosen === before && page) {
+    page.show(...place());
+    return;
+  }
+  const scope = wanted.startsWith('?') ? Object.fromEntries(new URLSearchParams(wanted.slice(1))) : null;
+  nothing(wanted && !chosen && !scope ? `Run ${wanted} not found.` : '');
   wellAgain('run');
-  announce('');
-  document.querySelectorAll('nav a').forEach(mark);
+  wellAgain('action');
+  hush();
+  if (!chosen) list.setScope(scope ? { ...(scope.task_id ? { task_id: scope.task_id } : scope.session_id ? { session_id: scope.session_id } : {}) } : {});
+  list.markAll();
+  document.body.dataset.page = chosen ? 'run' : 'overview';
+  const chat = !chosen && scope?.session_id ? scope.session_id : null;
+  session.show(chat);
+  if (chat) byId('account-title').textContent = 'Chat';
+  overview.show(!chosen && !chat && (wanted === '' || scope !== null));
   if (!chosen) return;
-  const known = runs.get(chosen);
-  heading(known ? title(known) : chosen);
+  const known = list.runs.get(chosen);
+  heading(known ? titleOf(known) : chosen);
+  // Both at once: neither needs the other's answer.
+  follow(chosen);
   look(chosen);
+}
+
+function goAnswer(id) {
+  answering = id;
+  if (id === chosen && page && prompts.focus()) {
+    answering = null;
+    return;
+  }
+  if (location.hash === `#${id}`) choose();
+  else location.hash = `#${id}`;
 }
 
 addEventListener('hashchange', choose);
@@ -205,11 +212,38 @@ document.querySelector('.skip').addEventListener('click', (click) => {
   click.preventDefault();
   byId('account').focus();
 });
-byId('older').addEventListener('click', () => loading(loadPage(older, RUNS_OF_A_PAGE)));
-byId('earlier').addEventListener('click', () => account?.showEarlier());
+byId('open-settings').addEventListener('click', showSettings);
+byId('open-new').addEventListener('click', newTask);
+byId('open-session').addEventListener('click', newSession);
+byId('open-keys').addEventListener('click', showKeys);
+
+const view = (name) => () => {
+  if (chosen) location.hash = `#${chosen}${name ? `/${name}` : ''}`;
+};
+const transcript = (act) => () => {
+  if (page?.view === '') act(page.views['']);
+};
+listenToKeys({
+  p: () => attention.next(chosen),
+  '/': () => byId('filter-text').focus(),
+  r: () => /** @type {HTMLElement} */ (document.querySelector('#runs a[aria-current]') ?? document.querySelector('#runs a') ?? byId('runs-title')).focus(),
+  o: () => {
+    location.hash = '#';
+    byId('account').focus();
+  },
+  j: transcript((shown) => shown.step(1)),
+  k: transcript((shown) => shown.step(-1)),
+  e: transcript((shown) => shown.toEnd()),
+  1: view(''),
+  2: view('timeline'),
+  3: view('cost'),
+  4: view('events'),
+  n: newTask,
+  s: showSettings,
+});
 
 followFeed().catch(() => {
-  setText(byId('health'), 'Connection lost; trying again.');
+  health('Connection lost; trying again.', false);
   followAgain();
 });
 choose();

@@ -1,7 +1,8 @@
 // Coming in: the token of a server that asks for one, and streams, for which browsers cannot show it.
 // Knows nothing of runs, nor of what is asked.
 
-import { announce, ask, byId, setText } from './page.js';
+import { ask, byId, setText } from './page.js';
+import { announce } from './src/voice.js';
 import { visible } from './visible.js';
 
 /// Where the token is kept: in this tab, and as long as it is open.
@@ -14,7 +15,7 @@ let comingIn = null;
 /// Shows the form and returns when the user has sent a token. The server judges it with the next request.
 export function comeIn(why) {
   setText(byId('entry-why'), visible(why));
-  comingIn ??= new Promise((resolve) => {
+  comingIn ??= new Promise((/** @type {(value?: unknown) => void} */ resolve) => {
     const form = byId('entry');
     const field = byId('entry-token');
     form.hidden = false;

@@ -57,6 +57,7 @@ const approval = {
     text('Risk', thing.risk_level);
     text('Action', thing.action);
     text('Consequence', thing.consequence);
+    until(thing.default_decision);
     text('Reason', thing.policy_reason);
     text('Kind', thing.kind);
     text('Call', thing.tool_call_id);
@@ -66,7 +67,6 @@ const approval = {
         thing.preview_artifact_id ? `it is stored as artifact ${thing.preview_artifact_id}.` : 'the rest was not stored.'}`);
     }
     fact('Input', input);
-    until(thing.default_decision);
   },
   form(thing, form, { inSession }) {
     const summary = beginning(thing.summary, LABEL_LENGTH_MAX);

@@ -4,12 +4,13 @@
 import { comeIn, token } from './entry.js';
 import { visible } from './visible.js';
 
+/** The element with an id, whichever it is. @param {string} id @returns {any} */
 export const byId = (id) => document.getElementById(id);
 
 /// Asks the native face; a refusal is an error with its `status` and `code`. When the server wants to know who asks,
 /// the user is asked for a token, and then it goes on.
-export async function ask(path, body) {
-  const options = { headers: {} };
+export async function ask(path, body, method) {
+  const options = { headers: {}, ...(method ? { method } : {}) };
   if (body !== undefined) {
     Object.assign(options, { method: 'POST', body: JSON.stringify(body) });
     options.headers['content-type'] = 'application/json';
@@ -28,7 +29,7 @@ export async function ask(path, body) {
   if (response.status === 401) {
     // The user may have answered for another request in the meantime.
     if (shown === token()) await comeIn(shown ? answer.detail : '');
-    return ask(path, body);
+    return ask(path, body, method);
   }
   const words = answer.detail ?? answer.title ?? response.statusText;
   throw Object.assign(new Error(words), { status: response.status, code: answer.code });
@@ -43,11 +44,6 @@ export function element(name, content, properties = {}) {
 /// Sets text only where it differs, so that nothing is read out twice.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
-}
-
-/// Says something short to those who listen to the page; everybody else sees it happen.
-export function announce(text) {
-  byId('news').textContent = text;
 }
 
 /// Removes a part of the page. Keyboard focus in it moves to the status of the run.

@@ -2,18 +2,39 @@
 // Each prompt keeps its place on the page for as long as it is pending. Look at `Prompts`.
 
 import { KINDS, LABEL_LENGTH_MAX } from './kinds.js';
-import { announce, ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
+import { ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
+import { duration } from './src/time.js';
+import { interrupt } from './src/voice.js';
 import { beginning, said, visible, visibleJson, visibleLines } from './visible.js';
+
+/// How often the time that is left is counted.
+const COUNT_MS = 1000;
 
 let titles = 0;
 
 export class Prompts {
   /// `call` answers what is known of a call, `decided` is called with the run after an answer.
   constructor({ call, decided }) {
-    Object.assign(this, { call, decided });
+    this.call = call;
+    this.decided = decided;
     this.box = byId('waiting');
     this.shown = new Map();
     this.looks = 0;
+    // The time that is left is shown, and not said: a change every second is no news.
+    setInterval(() => this.count(), COUNT_MS);
+  }
+
+  count() {
+    for (const { left } of this.shown.values()) left();
+  }
+
+  /// Takes the reader to a prompt, or to the first.
+  focus(kind, id) {
+    const prompt = this.shown.get(`${kind} ${id}`) ?? [...this.shown.values()][0];
+    if (!prompt) return false;
+    prompt.node.scrollIntoView({ block: 'nearest' });
+    prompt.node.focus();
+    return true;
   }
 
   /// Makes what is shown what the run says is pending. Of several looks at once the latest counts.
@@ -38,7 +59,7 @@ export class Prompts {
       const words = fresh.filter((prompt) => prompt.kind === kind).map(({ thing }) => visible(beginning(kind.words(thing), LABEL_LENGTH_MAX)));
       return words.length > 0 ? [`${kind.news}: ${words.join('; ')}`] : [];
     });
-    if (news.length > 0) announce(news.join('. '));
+    if (news.length > 0) interrupt(news.join('. '));
     this.update();
   }
 
@@ -55,7 +76,7 @@ export class Prompts {
   }
 
   add(found) {
-    const prompt = { ...found, input: element('pre', undefined, { tabIndex: 0, dir: 'ltr' }), sent: false, extend: () => {} };
+    const prompt = { ...found, input: element('pre', undefined, { tabIndex: 0, dir: 'ltr' }), sent: false, extend: () => {}, left: () => {} };
     prompt.input.setAttribute('aria-label', 'Input of the call');
     prompt.node = this.node(prompt);
     this.shown.set(prompt.key, prompt);
@@ -81,7 +102,7 @@ export class Prompts {
     const title = element('h3', [`${kind.heading}: `, said(kind.words(thing), 'summary')]);
     titles += 1;
     title.id = `prompt-${titles}`;
-    const node = element('div', title, { className: 'prompt' });
+    const node = element('div', title, { className: 'prompt', tabIndex: -1 });
     node.setAttribute('role', 'group');
     node.setAttribute('aria-labelledby', title.id);
     const warning = kind.warning?.(thing);
@@ -119,18 +140,29 @@ export class Prompts {
 /// All that helps to decide, each under its name.
 function facts(prompt) {
   const list = element('dl');
-  const fact = (name, content) => list.append(element('div', [element('dt', name), element('dd', content)]));
+  const fact = (name, content) => list.append(element('div', [element('dt', name), element('dd', content, { className: content.localName === 'pre' ? 'whole' : '' })]));
   const text = (name, words) => {
     if (words) fact(name, element('bdi', visibleLines(words), { className: 'lines' }));
   };
-  const until = (otherwise) => {
+  const expiry = (otherwise) => {
     const words = (at) => visibleLines(`${otherwise}, at ${new Date(at).toLocaleString()}`);
     const { expires_at: at } = prompt.thing;
     if (!at) return;
     const line = element('bdi', words(at), { className: 'lines' });
-    fact('If nobody answers', line);
-    prompt.extend = (later) => setText(line, words(later ?? at));
+    const rest = element('span', '', { className: 'left' });
+    fact('If nobody answers', [line, ' ', rest]);
+    let until = at;
+    prompt.left = () => {
+      const ms = Date.parse(until) - Date.now();
+      setText(rest, ms > 0 ? `(${duration(ms < 10_000 ? Math.ceil(ms / 1000) * 1000 : ms)} left)` : '(now)');
+    };
+    prompt.extend = (later) => {
+      until = later ?? at;
+      setText(line, words(until));
+      prompt.left();
+    };
+    prompt.left();
   };
-  prompt.kind.facts(prompt, { fact, text, until });
+  prompt.kind.facts(prompt, { fact, text, until: expiry });
   return list;
 }

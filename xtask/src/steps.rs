@@ -178,9 +178,27 @@ pub(crate) fn soak(root: &Path, arguments: &[String]) -> Result<bool> {
     {
         return soak_disks(root, rest);
     }
+    if let [first, rest @ ..] = arguments
+        && first == "--conformance"
+    {
+        return soak_conformance(root, rest);
+    }
     let mut words = vec!["run", "--release", "--locked", "-p", "recount-bench", "--", "soak"];
     words.extend(arguments.iter().map(String::as_str));
     cargo(root, &words)
+}
+
+/// Our own suite of AAEP on our own server at level 3, with every wait, over each transport.
+fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
+    if !arguments.is_empty() {
+        bail!("`soak --conformance` takes nothing more, but was given {arguments:?}");
+    }
+    let words =
+        ["test", "--locked", "-p", "recount-cli", "--test", "process", "--", "--nocapture", "--exact"];
+    let mut cargo = command(cargo_program(), root);
+    cargo.args(words).arg("own_suite::our_own_suite_passes_level_3_over_every_transport");
+    cargo.env("RECOUNT_CONFORMANCE_FULL", "1");
+    watch(cargo)
 }
 
 /// Agent runs on as many slow and failing disks as there is time for: for one half of it under a store in memory, where

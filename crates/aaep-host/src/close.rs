@@ -19,7 +19,11 @@ pub enum Close {
     /// The server ends.
     Shutdown,
     NotText,
-    /// A frame is too large or broken.
+    /// A text frame is not UTF-8.
+    NotUtf8,
+    /// A message is larger than the policy permits.
+    TooLarge,
+    /// A frame is broken, or against the rules of WebSockets.
     Unreadable,
 }
 
@@ -38,7 +42,9 @@ impl Close {
             Close::Denied => (4003, "the token does not permit this subscription"),
             Close::Shutdown => (1001, "the server is shutting down"),
             Close::NotText => (1003, "send text frames"),
-            Close::Unreadable => (1009, "the frame cannot be read"),
+            Close::NotUtf8 => (1007, "the text is not UTF-8"),
+            Close::TooLarge => (1009, "the message is too large"),
+            Close::Unreadable => (1002, "the frame cannot be read"),
         }
     }
 }

@@ -23,6 +23,20 @@ enum End {
     HangUp,
 }
 
+impl End {
+    /// Of a message that could not be received.
+    fn of(error: axum::Error) -> End {
+        use tokio_tungstenite::tungstenite::Error;
+        let error = error.into_inner();
+        match error.downcast_ref::<Error>() {
+            Some(Error::Io(_) | Error::ConnectionClosed | Error::AlreadyClosed) => End::Left,
+            Some(Error::Utf8(_)) => End::Close(Close::NotUtf8),
+            Some(Error::Capacity(_)) => End::Close(Close::TooLarge),
+            _ => End::Close(Close::Unreadable),
+        }
+    }
+}
+
 /// `/ws`
 pub(super) async fn of_room<P: Producer>(
     State(producer): State<Arc<P>>,
@@ -107,7 +121,7 @@ fn text_of<P: Producer>(
         }
         Some(Ok(Message::Close(_))) | None => Err(End::Left),
         Some(Ok(_)) => Ok(None),
-        Some(Err(_)) => Err(End::Close(Close::Unreadable)),
+        Some(Err(error)) => Err(End::of(error)),
     }
 }
 

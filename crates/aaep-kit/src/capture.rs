@@ -1,7 +1,7 @@
 //! Records what a producer sends and receives, over any number of connections: [`capture`].
 //!
-//! It takes part as little as possible: it sends a handshake, and answers prompts only when asked to. A [`Keep`] stores
-//! the lines; the caller receives the progress.
+//! It only sends a handshake, and answers prompts on request. A [`Keep`] stores the lines; the caller receives the
+//! progress.
 
 mod filter;
 mod seen;
@@ -55,7 +55,7 @@ impl Keep for Writer {
 
 /// What is told on the way.
 #[derive(Debug)]
-pub enum Told<'t> {
+pub enum CaptureNotice<'t> {
     /// A connection was made, the how many-th; its handshake was accepted, where there was one.
     Connected { connection: u64, subscription: Option<&'t str> },
     /// So many events are kept by now.
@@ -99,7 +99,7 @@ pub enum Ended {
     Enough,
     /// Its time was over.
     TimedOut,
-    /// Somebody stopped it.
+    /// The caller stopped it.
     #[default]
     Stopped,
     /// The producer ended it.
@@ -127,7 +127,7 @@ pub async fn capture(
     world: &World,
     plan: &Plan,
     keep: &mut dyn Keep,
-    tell: &mut dyn FnMut(Told<'_>),
+    tell: &mut dyn FnMut(CaptureNotice<'_>),
     stop: impl Future<Output = ()>,
 ) -> Result<Summary, CaptureError> {
     let began = recount_world::moment();
@@ -163,7 +163,7 @@ struct Capture<'c> {
     world: &'c World,
     plan: &'c Plan,
     keep: &'c mut dyn Keep,
-    tell: &'c mut dyn FnMut(Told<'_>),
+    tell: &'c mut dyn FnMut(CaptureNotice<'_>),
     began: Instant,
     /// When it was last told how far things are.
     told: Instant,
@@ -208,7 +208,7 @@ impl Capture<'_> {
                 return Ok(Ended::Lost(format!("{why}; {in_vain} connections in a row brought nothing new")));
             }
             let wait_ms = self.wait_ms(in_vain);
-            (self.tell)(Told::Lost { why, wait_ms });
+            (self.tell)(CaptureNotice::Lost { why, wait_ms });
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         }
     }
@@ -255,7 +255,7 @@ impl Capture<'_> {
             self.put(answer, Direction::In, now, None)?;
         }
         let connection = self.summary.connections;
-        (self.tell)(Told::Connected { connection, subscription: subscription.as_deref() });
+        (self.tell)(CaptureNotice::Connected { connection, subscription: subscription.as_deref() });
         Ok(())
     }
 
@@ -290,7 +290,7 @@ impl Capture<'_> {
                     continue;
                 }
                 Err(why @ LinkError::Rpc { .. }) => {
-                    (self.tell)(Told::Remark { why: why.to_string() });
+                    (self.tell)(CaptureNotice::Remark { why: why.to_string() });
                     continue;
                 }
                 Err(why) if !why.may_pass() => return Ok(Gone::Ended(Ended::Lost(why.to_string()))),
@@ -322,7 +322,7 @@ impl Capture<'_> {
     fn take(&mut self, heard: &Heard) -> Result<bool, CaptureError> {
         let Some(said) = Glance::at(&heard.text) else {
             self.summary.broken += 1;
-            (self.tell)(Told::Broken { text: &heard.text });
+            (self.tell)(CaptureNotice::Broken { text: &heard.text });
             return Ok(true);
         };
         if let Some(id) = heard.id.as_ref().filter(|id| !id.is_empty()).or(said.event_id.as_ref()) {
@@ -347,7 +347,7 @@ impl Capture<'_> {
         )?;
         if self.told.elapsed() >= limits::PROGRESS_EVERY {
             self.told = recount_world::moment();
-            (self.tell)(Told::Progress { summary: &self.summary });
+            (self.tell)(CaptureNotice::Progress { summary: &self.summary });
         }
         Ok(true)
     }
@@ -371,7 +371,7 @@ impl Capture<'_> {
     async fn answer(&mut self, decision: &Decision, said: &Glance) -> Result<(), CaptureError> {
         let asks = said.event_kind();
         if asks == Some(Kind::AwaitingClarification) {
-            (self.tell)(Told::Unanswered {
+            (self.tell)(CaptureNotice::Unanswered {
                 why: "a question was asked; only confirmations are answered here",
             });
         }
@@ -379,7 +379,9 @@ impl Capture<'_> {
             return Ok(());
         }
         let Some(token) = said.reply_token.as_deref().and_then(|token| ReplyToken::new(token).ok()) else {
-            (self.tell)(Told::Unanswered { why: "a confirmation was asked for without a reply token" });
+            (self.tell)(CaptureNotice::Unanswered {
+                why: "a confirmation was asked for without a reply token",
+            });
             return Ok(());
         };
         if !self.answered.is_new(token.as_str()) {
@@ -402,11 +404,15 @@ impl Capture<'_> {
             Ok(sent) => {
                 self.put(&text, Direction::Out, (at, at_ms), None)?;
                 self.summary.answered += 1;
-                (self.tell)(Told::Answered { decision, reply_token: token.as_str(), status: sent.status });
+                (self.tell)(CaptureNotice::Answered {
+                    decision,
+                    reply_token: token.as_str(),
+                    status: sent.status,
+                });
             }
-            Err(why) => {
-                (self.tell)(Told::Remark { why: format!("a confirmation could not be answered: {why}") })
-            }
+            Err(why) => (self.tell)(CaptureNotice::Remark {
+                why: format!("a confirmation could not be answered: {why}"),
+            }),
         }
         Ok(())
     }

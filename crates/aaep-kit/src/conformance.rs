@@ -9,7 +9,7 @@ pub mod subscriber;
 mod talk;
 pub mod transcript;
 
-pub use report::{Check, Outcome, Report, Side, Tally, Verdict};
+pub use report::{Check, LevelVerdict, Outcome, Report, Side, Tally};
 
 /// What the suite is called in claims.
 pub const SUITE: &str = "recount-aaep-kit";

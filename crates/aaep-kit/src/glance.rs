@@ -1,5 +1,5 @@
-//! Reads a few fields of a message as it passes: its kind, its session, parts of its envelope. See [`Glance`]. It does
-//! not validate, and leaves numbers unparsed.
+//! Reads a few fields of a message without validating it: its kind, its session, parts of its envelope. See
+//! [`Glance`]. Numbers stay unparsed.
 
 use std::fmt;
 

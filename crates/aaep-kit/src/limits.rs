@@ -40,7 +40,7 @@ pub const SCRIPTED_LOG_MAX: usize = 4_096;
 /// forgotten.
 pub const SCRIPTED_RESUME_MS: u64 = 60_000;
 
-/// Milliseconds that a subscription waits for its first reader before it no longer counts as somebody who can answer,
+/// Milliseconds that a subscription waits for its first reader before it no longer counts as one that can answer,
 /// and that a session waits for a stream that is opened behind its input.
 pub const SCRIPTED_ATTACH_MS: u64 = 2_000;
 
@@ -133,7 +133,7 @@ pub const TIMES_LINE_BYTES_MAX: usize = 16 * 1024;
 
 // The synthetic producer that subscribers are tried on.
 
-/// Things waiting to be put on one stream; then whoever says more waits, at most [`STAGE_STALL`].
+/// Messages that wait to be written to one stream; when it is full, the sender waits, at most [`STAGE_STALL`].
 pub const STAGE_QUEUE: usize = 1_024;
 /// How long a stream may take nothing; then what is said is not put on it, and the check says that nobody reads.
 pub const STAGE_STALL: Duration = Duration::from_secs(10);
@@ -240,6 +240,9 @@ pub const SCRIPT_PENDING: usize = 256;
 pub const SCRIPT_SMALL_BYTES: usize = 32 * 1024;
 /// Events a second beyond which one of its faults drops them.
 pub const SCRIPT_RATE: u32 = 200;
+/// How long the scripted subscriber with this fault takes nothing after more than [`SCRIPT_RATE`] events in a second, in
+/// milliseconds between the times that events carry. The prompt after a burst is made when the burst has been sent.
+pub const SCRIPT_DEAF_MS: i64 = 5_000;
 /// Characters of a token that one of its faults keeps.
 pub const SCRIPT_TOKEN_CHARS: usize = 40;
 /// How often one of its faults asks for its terms; then it makes do, so that other things can be tried.
@@ -397,7 +400,7 @@ pub const SMALL_PIECE_CHARS: usize = 200;
 /// Bytes of an event from which on it counts as large: a little less than the 64 KiB that every transport must carry,
 /// because those include what is around it.
 pub const LARGE_EVENT_BYTES: usize = 60_000;
-/// Events a second of the subscription on which bursts are looked for, and sessions that are begun at once to fill it.
+/// Events a second of the subscription on which bursts are looked for, and sessions that are started at once to fill it.
 pub const BURST_RATE: u32 = 10;
 /// See [`BURST_RATE`].
 pub const BURST_SESSIONS: usize = 4;
@@ -431,6 +434,10 @@ pub const UTTERANCE_CHARS_MAX: usize = 2_000;
 
 /// Bytes of output that are held until they may be spoken; longer output is spoken as it is.
 pub const HELD_TEXT_BYTES_MAX: usize = 4 * 1024;
+
+/// Milliseconds without a further piece after which text that ends nowhere is spoken all the same: its producer has
+/// fallen silent within a sentence.
+pub const HELD_TEXT_MS_MAX: u64 = 3_000;
 
 /// Utterances that can be repeated; of more, the oldest are forgotten.
 pub const NARRATED_HISTORY_MAX: usize = 50;

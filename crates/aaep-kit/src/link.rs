@@ -1,9 +1,9 @@
-//! The subscriber's end of every transport: [`Link::open`] reaches a producer over HTTP with an event stream (both
-//! surfaces), over WebSocket, or as a command that is started; [`Link::next`] hears it, [`Link::send`] answers it.
+//! The subscriber's end of every transport: [`Link::open`] connects to a producer over HTTP with an event stream (both
+//! surfaces), over WebSocket, or as a command that is started; [`Link::next`] receives and [`Link::send`] sends.
 //!
-//! A link moves texts and their times. It must never know what an event says; of a text it reads no more than `type`
-//! and `subscription_id`, to know the answer to a handshake. It does not connect again by itself: who uses it decides
-//! that, with [`Link::reopen`].
+//! A link moves texts with their times. It must not know what an event means; it reads only `type` and
+//! `subscription_id`, to recognize the answer to a handshake. It does not reconnect by itself: the caller decides,
+//! with [`Link::reopen`].
 
 mod address;
 pub mod call;
@@ -345,7 +345,7 @@ impl Link {
         }
     }
 
-    /// How long an event stream asks to wait before somebody connects again.
+    /// How long an event stream asks clients to wait before they connect again.
     pub fn retry_ms(&self) -> Option<u64> {
         match &self.way {
             Way::Http(http) => http.stream.as_ref().and_then(Stream::retry_ms),

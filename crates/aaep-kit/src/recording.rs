@@ -1,11 +1,11 @@
-//! Files of what was said between a producer and a subscriber: [`Writer`] makes them, [`Reader`] reads them, ours and
-//! those of other tools.
+//! Captures of the messages between a producer and a subscriber: [`Writer`] writes them, [`Reader`] reads them, ours
+//! and those of other tools.
 //!
-//! A capture is JSON lines, each line one message as it came: what the producer said, and where anything was sent to it,
-//! that too, in order. So every tool for AAEP reads it. When each line came, over which connection and in which
-//! direction is in a file beside it, `FILE.times`, one line for each of the capture's; it may be missing.
+//! A capture is JSON lines, one message a line as it came, in order and in both directions, so every AAEP tool can
+//! read it. `FILE.times` beside it has one line for each line of the capture: when it came, over which connection and
+//! in which direction. It may be missing.
 //!
-//! Whether messages are right is no matter here.
+//! Messages are not validated here.
 
 mod reader;
 mod times;
@@ -33,7 +33,7 @@ pub enum Direction {
 
 /// One message of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct RecordedLine {
     /// Where it begins in its file, from 1.
     pub number: usize,
     /// As it came, on one line.

@@ -1,8 +1,8 @@
-//! A recording said again, to subscribers of any make: over HTTP with event streams and over WebSockets, on the
-//! surface in use and on the specification's. Begin with [`Replay::start`].
+//! Serves a recording again to any subscriber: over HTTP with event streams and over WebSockets, on the de-facto
+//! surface and on the specification's. Entry: [`Replay::start`].
 //!
-//! It says what is recorded, byte for byte, and does nothing: no tool runs, and what a subscriber replies changes
-//! nothing of what comes. It must never know where a recording is from.
+//! It sends what was recorded, byte for byte, and does nothing else: no tool runs, and replies do not change what
+//! follows. It must not know where a recording is from.
 
 mod feed;
 mod fresh;
@@ -27,8 +27,8 @@ use recount_world::{Kind, Shutdown, World};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-pub use prompts::Outcome;
-pub use script::{Script, ScriptError};
+pub use prompts::ReplyOutcome;
+pub use script::{ReplayScript, ScriptError};
 
 use self::listen::Bounded;
 use self::player::Player;
@@ -48,12 +48,12 @@ pub enum Pace {
 /// How a recording is said.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own, and all go together")]
-pub struct Options {
+pub struct ReplayOptions {
     pub bind: IpAddr,
     /// 0 takes a free one.
     pub port: u16,
     pub pace: Pace,
-    /// Begin when somebody listens.
+    /// Start when the first listener connects.
     pub wait: bool,
     /// With ids, tokens and times of its own. A second round always has them.
     pub fresh: bool,
@@ -65,9 +65,9 @@ pub struct Options {
     pub hold: bool,
 }
 
-impl Default for Options {
+impl Default for ReplayOptions {
     fn default() -> Self {
-        Options {
+        ReplayOptions {
             bind: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             pace: Pace::Recorded { speed: 1.0 },
@@ -83,29 +83,29 @@ impl Default for Options {
 /// What happens, as it happens.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Told<'t> {
+pub enum ReplayNotice<'t> {
     /// The recording begins; rounds count from 0.
     Begins { round: u32 },
     /// A line is said, to all who listen: which of the file, and as it goes out.
     Line { line: u32, text: &'t [u8], at_ms: u64 },
-    /// Somebody listens; behind an event that was heard before, if so.
+    /// A listener connected; after an event that it heard before, if so.
     Comes { listeners: usize, after: Option<&'t str> },
-    /// Somebody has left, behind so many lines of those that were said.
+    /// A listener left, after so many of the lines.
     Left { lines: u64, of: u64, listeners: usize },
     /// It waits for an answer to the prompt of this line.
     Waits { line: u32, until: Duration },
     /// No answer came.
     TimedOut { line: u32 },
-    /// All was said, but somebody left before and may come back.
+    /// Everything was sent, but a listener left early and may come back.
     Lingers,
     /// A subscriber answered something.
-    Reply { text: &'t str, outcome: &'t Outcome },
+    Reply { text: &'t str, outcome: &'t ReplyOutcome },
     /// A driver of tests asked for something.
     Input { text: &'t str },
 }
 
 /// Who is told. It is called from the replay's own tasks and must not wait.
-pub type Tell = Arc<dyn Fn(Told<'_>) + Send + Sync>;
+pub type Tell = Arc<dyn Fn(ReplayNotice<'_>) + Send + Sync>;
 
 /// A recording that is being said.
 pub struct Replay {
@@ -121,8 +121,8 @@ impl Replay {
     /// they want it to stay; dropping it ends it, too.
     pub async fn start(
         world: &World,
-        script: Script,
-        mut options: Options,
+        script: ReplayScript,
+        mut options: ReplayOptions,
         tell: Tell,
     ) -> std::io::Result<Replay> {
         options.fresh |= options.repeat;

@@ -1,6 +1,6 @@
-//! What a producer is asked to do so that it shows how it behaves: a few sentences, said the way the public suite says
-//! them (`{"kind":"user_input","text":…}`). A producer that is driven by a model reads the sentence, a scripted one
-//! knows it by its words.
+//! Scenarios: a few sentences that ask a producer to show one behaviour each, sent as the public suite sends them
+//! (`{"kind":"user_input","text":…}`). A producer with a model reads the sentence; a scripted one recognizes its
+//! words.
 
 /// One thing to ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,9 +1,9 @@
-//! A producer that plays scenarios: it needs no model, does everything right on every surface, and can be told to do
-//! exactly one thing wrong. Runners of conformance are tried on it, subscribers are developed against it.
+//! A scripted producer: it needs no model, does everything right on every surface, and can be told to do exactly one
+//! thing wrong. Conformance suites are tested on it, and subscribers are developed against it.
 //!
-//! Look at [`Scripted`] and [`Behaviour`]; what can be wrong is [`Fault`]. Underneath, `scripts` holds what a scenario
-//! says, `play` says it, `room` knows who listens and who may answer, `surfaces` is HTTP and WebSocket, `tamper` alters
-//! what would have been right. It must never know who checks it.
+//! See [`Scripted`], [`Behaviour`] and [`Fault`]. `scripts` holds the scenarios, `play` runs them, `room` holds
+//! listeners and open prompts, `surfaces` is HTTP and WebSocket, `tamper` makes right events wrong. It must not know
+//! who tests it.
 
 mod ask;
 mod crooked;
@@ -47,7 +47,7 @@ pub struct Behaviour {
     pub lag_ms: u64,
     /// How long its prompts wait for an answer.
     pub timeout_seconds: u32,
-    /// How long a subscriber that was cut off counts as somebody who can still answer.
+    /// How long a subscriber that was cut off counts as one that can still answer.
     pub grace_ms: u64,
     /// How long a stream stays silent before it says that it lives.
     pub heartbeat_ms: u64,

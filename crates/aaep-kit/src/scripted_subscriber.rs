@@ -1,8 +1,8 @@
-//! A subscriber that does everything right, at every level and on every surface, or exactly one thing wrong: what
-//! conformance trials of subscribers are themselves tried against, and a small example of a subscriber. It shows nothing
-//! to anybody; where it is told to, it answers prompts by a rule.
+//! A scripted subscriber: it does everything right, at every level and on every surface, or exactly one thing wrong.
+//! Conformance tests of subscribers are tested on it, and it is a small example of a subscriber. It shows nothing to
+//! people; on request it answers prompts by a rule.
 //!
-//! [`run`] is the way in, [`Behaviour`] what it does, [`Fault`] what it can do wrong. As a program it is
+//! Entry: [`run`], with a [`SubscriberBehaviour`]; [`Fault`] lists what it can do wrong. The program is
 //! `recount-aaep-subscriber`.
 
 mod client;
@@ -27,7 +27,7 @@ pub enum Replies {
 
 /// Which of a producer's surfaces is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Surface {
+pub enum SubscriberSurface {
     /// `/aaep/v1/subscriptions`, `events` and `replies`.
     Versioned,
     /// `/events` and `/messages`, with a handshake.
@@ -38,25 +38,30 @@ pub enum Surface {
     Socket,
 }
 
-impl Surface {
-    pub const ALL: [Surface; 4] = [Surface::Versioned, Surface::Legacy, Surface::LegacyBare, Surface::Socket];
+impl SubscriberSurface {
+    pub const ALL: [SubscriberSurface; 4] = [
+        SubscriberSurface::Versioned,
+        SubscriberSurface::Legacy,
+        SubscriberSurface::LegacyBare,
+        SubscriberSurface::Socket,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Surface::Versioned => "versioned",
-            Surface::Legacy => "legacy",
-            Surface::LegacyBare => "legacy-bare",
-            Surface::Socket => "socket",
+            SubscriberSurface::Versioned => "versioned",
+            SubscriberSurface::Legacy => "legacy",
+            SubscriberSurface::LegacyBare => "legacy-bare",
+            SubscriberSurface::Socket => "socket",
         }
     }
 }
 
 /// What it does.
 #[derive(Debug, Clone)]
-pub struct Behaviour {
+pub struct SubscriberBehaviour {
     pub fault: Option<Fault>,
     pub replies: Replies,
-    pub surface: Surface,
+    pub surface: SubscriberSurface,
     /// The level that it claims.
     pub level: u8,
     /// How long it thinks about a prompt.
@@ -65,13 +70,13 @@ pub struct Behaviour {
     pub token: Option<String>,
 }
 
-impl Behaviour {
+impl SubscriberBehaviour {
     /// Right, at the highest level, accepting at once.
-    pub fn right() -> Behaviour {
-        Behaviour {
+    pub fn right() -> SubscriberBehaviour {
+        SubscriberBehaviour {
             fault: None,
             replies: Replies::Accept,
-            surface: Surface::Versioned,
+            surface: SubscriberSurface::Versioned,
             level: 3,
             thinks: Duration::ZERO,
             token: None,
@@ -82,15 +87,15 @@ impl Behaviour {
 /// Why it ended by itself.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Ended(String);
+pub struct SubscriberError(String);
 
 /// Subscribes at a base address (`http://127.0.0.1:PORT`) and stays, over cuts and refusals, until `stop` is ready; then
 /// it closes its subscription.
 pub async fn run(
     world: &World,
     url: &str,
-    behaviour: Behaviour,
+    behaviour: SubscriberBehaviour,
     stop: impl Future<Output = ()>,
-) -> Result<(), Ended> {
+) -> Result<(), SubscriberError> {
     client::Client::new(world, url, behaviour)?.run(stop).await
 }

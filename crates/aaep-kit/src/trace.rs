@@ -1,14 +1,14 @@
-//! The state-machine trace of a recorded session (Appendix A of the protocol): what was said, in order, what opened
-//! and closed by it, and every broken rule behind the line that broke it. [`write()`] makes one of a whole file,
-//! [`Live`] tells line by line what is happening.
+//! The state-machine trace of a recorded session (Appendix A of the protocol): each message in order, what it opened
+//! and closed, and each broken rule at the line that broke it. [`write()`] traces a whole file, [`Live`] traces line
+//! by line as messages come.
 //!
-//! There are three forms of one account. [`Format::Text`] is linear: somebody with a screen reader follows it from the
-//! top to the bottom, without columns, colours or drawn boxes. [`Format::Html`] is one file that needs no network and
-//! no script, with a drawing of the lanes (states, calls, prompts, outputs) beside the same account.
-//! [`Format::Json`] is the trace as data; `docs/aaep/visualize.md` says what its fields mean.
+//! A trace has three forms. [`Format::Text`] is linear: a screen reader follows it from top to bottom, without
+//! columns, colours or drawn boxes. [`Format::Html`] is one file without network or script, with a drawing of the
+//! lanes (states, calls, prompts, outputs) beside the same account. [`Format::Json`] is the trace as data;
+//! `docs/aaep/visualize.md` describes its fields.
 //!
-//! It judges nothing: rules are held by [`super::aaep::session::Checker`]. What a file says is a stranger's text: no
-//! form shows a control character, or one that turns text around, as it came.
+//! Rules are checked by [`super::aaep::session::Checker`], not here. Texts of a file are untrusted: no form outputs a
+//! control character, or one that reverses text, as it came.
 
 mod collect;
 mod follow;
@@ -85,7 +85,7 @@ impl Default for Options<'_> {
 pub enum TraceError {
     #[error("the file cannot be read: {0}")]
     Read(io::Error),
-    #[error("the file holds no session `{0}`; without the option all of them are traced")]
+    #[error("no session `{0}` in the file; leave the option out to trace all sessions")]
     NoSession(String),
     #[error("the trace cannot be written: {0}")]
     Write(#[from] io::Error),

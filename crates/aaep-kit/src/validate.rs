@@ -21,9 +21,9 @@ pub use self::report::{Json, Report, Text};
 /// Why there is no verdict on an input.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    #[error("it cannot be read: {0}")]
+    #[error("cannot be read: {0}")]
     Unreadable(std::io::Error),
-    #[error("it is empty; a file of JSON lines, one JSON or an array of events is expected")]
+    #[error("empty; expected JSON lines, one JSON value or an array of events")]
     Empty,
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use recount_aaep_kit::World;
 use recount_aaep_kit::conformance::producer::{self, Subject};
-use recount_aaep_kit::conformance::{Outcome, Report, Verdict};
+use recount_aaep_kit::conformance::{LevelVerdict, Outcome, Report};
 use recount_aaep_kit::scripted::{Behaviour, Fault, Scripted};
 
 /// How many producers are tried at a time: most of a run is waiting.
@@ -60,7 +60,7 @@ async fn the_right_producer_passes_every_level() {
     for (report, level) in reports.iter().zip(1..) {
         let text = report.text();
         assert_eq!(report.tally().failed, 0, "{text}");
-        assert_eq!((report.verdict(), report.reached()), (Verdict::Passed, Some(level)), "{text}");
+        assert_eq!((report.verdict(), report.reached()), (LevelVerdict::Passed, Some(level)), "{text}");
         assert!(report.passed(), "{text}");
         assert!(report.checks.iter().all(|check| check.level <= level), "{text}");
         // A warning here would hide what a fault does.
@@ -87,7 +87,7 @@ async fn a_right_producer_whose_second_stream_lags_is_not_accused() {
     for report in futures_util::future::join_all(runs).await {
         let text = report.text();
         assert_eq!(report.tally().failed, 0, "{text}");
-        assert_eq!((report.verdict(), report.reached()), (Verdict::Passed, Some(3)), "{text}");
+        assert_eq!((report.verdict(), report.reached()), (LevelVerdict::Passed, Some(3)), "{text}");
     }
 }
 
@@ -106,7 +106,7 @@ async fn a_producer_that_never_asks_anything_is_given_no_level_of_prompts() {
     let report = tried_as(plain, 2, None).await;
     let text = report.text();
     assert_eq!(report.tally().failed, 0, "{text}");
-    assert_eq!((report.verdict(), report.reached()), (Verdict::NotShown, Some(1)), "{text}");
+    assert_eq!((report.verdict(), report.reached()), (LevelVerdict::NotShown, Some(1)), "{text}");
     assert!(!report.passed(), "{text}");
     for id in ["R-070", "R-074", "R-078", "R-080", "R-089", "R-094", "R-095"] {
         assert!(report.unshown().contains(&id) && report.claim().contains(id), "{id}\n{text}");

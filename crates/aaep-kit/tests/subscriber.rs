@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use recount_aaep_kit::World;
 use recount_aaep_kit::conformance::subscriber::{Answers, Question, Subject, Times, run};
-use recount_aaep_kit::conformance::{Outcome, Report, Verdict};
-use recount_aaep_kit::scripted_subscriber::{Fault, Surface};
+use recount_aaep_kit::conformance::{LevelVerdict, Outcome, Report};
+use recount_aaep_kit::scripted_subscriber::{Fault, SubscriberSurface};
 
 const SUBSCRIBER: &str = env!("CARGO_BIN_EXE_recount-aaep-subscriber");
 /// Long enough that a prompt can be withdrawn while it is thought about.
@@ -34,7 +34,7 @@ fn subject(options: &[&str], answers: Answers) -> Subject {
 }
 
 async fn tried(subject: &Subject, level: u8) -> Report {
-    let mut sink = |_: recount_aaep_kit::conformance::subscriber::Told<'_>| {};
+    let mut sink = |_: recount_aaep_kit::conformance::subscriber::TrialNotice<'_>| {};
     run(&World::real(), subject, level, &mut sink).await.expect("the subscriber comes")
 }
 
@@ -51,8 +51,8 @@ async fn a_right_subscriber_passes_at_every_level_and_on_every_surface() {
     let thinks = THINKS_MS.to_string();
     let mut trials = Vec::new();
     for level in 1..=3 {
-        for surface in Surface::ALL {
-            if surface == Surface::LegacyBare && level == 3 {
+        for surface in SubscriberSurface::ALL {
+            if surface == SubscriberSurface::LegacyBare && level == 3 {
                 continue;
             }
             trials.push((level, surface));
@@ -72,7 +72,7 @@ async fn a_right_subscriber_passes_at_every_level_and_on_every_surface() {
             _ => &["R-034", "R-038", "R-041", "R-061", "R-092", "R-185"],
         };
         assert_eq!(report.unshown(), people, "level {level} {surface:?}\n{}", report.text());
-        assert_eq!((report.verdict(), report.reached()), (Verdict::NotShown, None), "{}", report.text());
+        assert_eq!((report.verdict(), report.reached()), (LevelVerdict::NotShown, None), "{}", report.text());
         let replies = report
             .checks
             .iter()
@@ -97,7 +97,7 @@ async fn a_level_is_given_when_each_requirement_of_it_was_shown() {
         };
         let (report, ()) = tokio::join!(async move { tried(&subject, level).await }, person);
         let text = report.text();
-        assert_eq!((report.verdict(), report.reached()), (Verdict::Passed, Some(level)), "{text}");
+        assert_eq!((report.verdict(), report.reached()), (LevelVerdict::Passed, Some(level)), "{text}");
         assert!(report.passed(), "{text}");
         // What no conversation shows is named by the claim, not counted in silence.
         assert_eq!(report.outside().contains(&"R-165"), level == 3, "{text}");
@@ -111,14 +111,16 @@ async fn a_level_is_given_when_each_requirement_of_it_was_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_only_reads_the_stream_is_given_no_level() {
     let trials = [1, 2].map(|level| async move {
-        let subject =
-            subject(&["--surface", Surface::LegacyBare.name(), "--answers", "nobody"], Answers::Nobody);
+        let subject = subject(
+            &["--surface", SubscriberSurface::LegacyBare.name(), "--answers", "nobody"],
+            Answers::Nobody,
+        );
         tried(&subject, level).await
     });
     for (level, report) in (1..).zip(futures_util::future::join_all(trials).await) {
         let text = report.text();
         assert_eq!(failed(&report), Vec::<&str>::new(), "{text}");
-        assert_eq!((report.verdict(), report.reached()), (Verdict::NotShown, None), "{text}");
+        assert_eq!((report.verdict(), report.reached()), (LevelVerdict::NotShown, None), "{text}");
         assert!(!report.passed(), "{text}");
         assert!(report.claim().contains("not shown") && report.claim().contains("R-141"), "{text}");
         assert_eq!(report.unshown().contains(&"R-145"), level == 2, "{text}");
@@ -201,7 +203,7 @@ async fn what_does_not_come_is_said_with_its_last_words() {
     let mut subject = subject(&[], Answers::Nobody);
     subject.command = Some(vec!["/bin/sh".into(), "-c".into(), "echo no such host >&2; exit 3".into()]);
     subject.times.comes = Duration::from_secs(1);
-    let mut sink = |_: recount_aaep_kit::conformance::subscriber::Told<'_>| {};
+    let mut sink = |_: recount_aaep_kit::conformance::subscriber::TrialNotice<'_>| {};
     let error = run(&World::real(), &subject, 1, &mut sink).await.unwrap_err().to_string();
     assert!(error.contains("exit status: 3") && error.contains("no such host"), "{error}");
 }

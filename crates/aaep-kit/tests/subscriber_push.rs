@@ -1,5 +1,5 @@
 //! Events brought to subscribers that listen: a right one passes over both ways, one that breaks at something fails on the
-//! requirement it breaks, and one that is not there is told as that.
+//! requirement it breaks, and a missing one is reported as missing.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -7,7 +7,7 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::routing::{any, post};
 use http::StatusCode;
 use recount_aaep_kit::World;
-use recount_aaep_kit::conformance::subscriber::{Told, push};
+use recount_aaep_kit::conformance::subscriber::{TrialNotice, push};
 use recount_aaep_kit::conformance::{Outcome, Report};
 use recount_world::Kind;
 
@@ -39,7 +39,7 @@ async fn listening(world: &World, takes: Takes) -> String {
 }
 
 async fn brought(world: &World, url: &str) -> Report {
-    push::run(world, url, 2, &mut |_: Told<'_>| {}).await.expect("it listens")
+    push::run(world, url, 2, &mut |_: TrialNotice<'_>| {}).await.expect("it listens")
 }
 
 fn failed(report: &Report) -> Vec<&'static str> {
@@ -84,7 +84,8 @@ async fn what_listens_is_judged_by_how_it_takes_events() {
 #[tokio::test]
 async fn what_does_not_listen_is_told_as_that() {
     for url in ["http://127.0.0.1:1", "ws://127.0.0.1:1/", "tcp://127.0.0.1:1"] {
-        let error = push::run(&World::real(), url, 1, &mut |_: Told<'_>| {}).await.unwrap_err().to_string();
+        let error =
+            push::run(&World::real(), url, 1, &mut |_: TrialNotice<'_>| {}).await.unwrap_err().to_string();
         assert!(error.contains(url), "{error}");
     }
 }

@@ -234,19 +234,19 @@ fn without_a_text_or_without_its_end_there_is_no_verdict() {
     for nothing in ["", "\n \r\n\t\n", "[]", "[ ]\n"] {
         let (_, total) = validated(nothing.as_bytes(), Profile::Strict, false);
         assert_eq!(total.verdict(false), Verdict::Unusable, "{nothing:?}");
-        assert!(total.first_unusable.unwrap().starts_with("a file: it is empty"), "{nothing:?}");
+        assert!(total.first_unusable.unwrap().starts_with("a file: empty"), "{nothing:?}");
     }
     let text = session("good.output.jsonl");
     let mut findings = Vec::new();
     let mut validation =
         Validation::new(&world(), Profile::Strict, false, Kept { findings: Some(&mut findings) });
     validation.input("broken", Ok(Broken(text.as_bytes()))).unwrap();
-    validation.input("gone", Err::<&[u8], _>(std::io::Error::other("it is not there"))).unwrap();
+    validation.input("gone", Err::<&[u8], _>(std::io::Error::other("file not found"))).unwrap();
     validation.input("good", Ok(text.as_bytes())).unwrap();
     let total = validation.finish().unwrap();
     assert_eq!((total.files, total.unusable, total.verdict(false)), (3, 2, Verdict::Unusable));
     assert_eq!(total.tally.events, 2 * text.lines().count() as u64, "what could be read counts");
-    assert_eq!(total.first_unusable.as_deref(), Some("broken: it cannot be read: the disk is gone"));
+    assert_eq!(total.first_unusable.as_deref(), Some("broken: cannot be read: the disk is gone"));
     assert!(findings.is_empty(), "a file that breaks off says nothing of open sessions: {findings:?}");
 }
 
@@ -290,7 +290,7 @@ fn json_is_one_object_with_the_files_their_findings_and_a_summary() {
         (&Value::from(count + 1), &Value::Null, &Value::from("json.object"), &Value::from("error"))
     );
     assert!(findings.len() > 2, "the reply breaks rules of its own: {findings:?}");
-    assert!(files[2]["unusable"].as_str().unwrap().starts_with("it is empty"), "{}", files[2]);
+    assert!(files[2]["unusable"].as_str().unwrap().starts_with("empty"), "{}", files[2]);
     let errors = findings.iter().filter(|finding| finding["severity"] == "error").count();
     let warnings = findings.iter().filter(|finding| finding["severity"] == "warning").count();
     assert_eq!(

@@ -125,6 +125,10 @@ pub const SHAPED_OUTPUTS_MAX: usize = 256;
 /// Milliseconds without more text after which the end of what came is taken as the end of a character.
 pub const SHAPED_QUIET_MS: u64 = 100;
 
+/// Milliseconds without more text after which what came goes out although it ends at no agreed boundary; a word is taken
+/// to end there. A subscriber that agreed on whole outputs only waits for the end of the output.
+pub const SHAPED_UNFINISHED_MS: u64 = 3_000;
+
 /// Milliseconds that output waits at most for what was sent before it to be spoken (`pace_wpm`), while more may still
 /// be joined to it.
 pub const SHAPED_SPEECH_MS_MAX: u64 = 5_000;

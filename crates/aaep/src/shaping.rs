@@ -16,7 +16,8 @@
 //! - **Output** is cut where it was agreed, at ends of words and sentences by the rules of Unicode, never inside a grapheme
 //!   cluster, and what was cut truly names what ends there. Positions count characters, and the texts joined are the text
 //!   . What has to go where no agreed boundary is has the hint `none`: its reader joins
-//!   it to what follows.
+//!   it to what follows. What ends nowhere and is not continued goes after
+//!   [`crate::limits::SHAPED_UNFINISHED_MS`], so that a producer that falls silent in a sentence leaves nothing unspoken.
 //! - **Lead-ins** of a session that is joined in its middle go out first ([`Shaper::with_lead_in`], R-150).
 //! - **Numbers** are given last: 0, 1, 2 for each session as this subscriber sees it (G-27). What stands for several
 //!   events has an id of its own and theirs in an extension ([`EXTENSION_PREFIX`]).

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::client;
 use crate::conversation::{Conversation, Picture};
+use crate::hooks::Hooks;
 use crate::limits;
 use crate::mcp::{self, McpServers};
 use crate::model::{Capability, Model, ModelName, Registry, ToolSpec, Usage};
@@ -32,6 +33,8 @@ pub struct Settings {
     pub tools: Tools,
     /// The MCP servers that runs may use.
     pub mcp: McpServers,
+    /// Programs that run before and after calls.
+    pub hooks: Hooks,
     pub policy: Policy,
     /// How commands are kept apart: the layer's name, and whether it keeps anything apart.
     pub sandbox_layer: String,
@@ -43,8 +46,21 @@ pub struct Settings {
     pub system: Option<String>,
     /// Whether runs read the `AGENTS.md` files of their workspaces, unless an order says no.
     pub workspace_instructions: bool,
+    pub experimental: Experimental,
     /// The agents that are configured.
     pub profiles: Arc<Profiles>,
+}
+
+/// Which experimental events runs may have; `docs/event-protocol-experimental.md` describes them. Runs that start runs have
+/// a tool instead of a flag here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Experimental {
+    /// `run.branched_from`.
+    pub branches: bool,
+    /// `assistant.tool_call_input_delta`.
+    pub input_deltas: bool,
+    /// `assistant.image_block`.
+    pub images: bool,
 }
 
 impl Settings {
@@ -54,6 +70,7 @@ impl Settings {
             models,
             tools,
             mcp: McpServers::default(),
+            hooks: Hooks::default(),
             policy: Policy::default(),
             sandbox_layer: "none".to_owned(),
             sandboxed: false,
@@ -61,6 +78,7 @@ impl Settings {
             workspaces,
             system: None,
             workspace_instructions: true,
+            experimental: Experimental::default(),
             profiles: Arc::default(),
         }
     }
@@ -156,7 +174,8 @@ impl Agent {
 
     /// Whether a run may use a tool.
     pub(crate) fn offers(&self, order: &Order, name: &str) -> bool {
-        order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
+        !Agent::is_too_deep(order, name)
+            && order.tools.as_ref().is_none_or(|tools| tools.iter().any(|tool| mcp::is_meant(tool, name)))
     }
 
     /// The tools of a run, as a model is told of them: ours, and those that the application carries out.
@@ -169,7 +188,12 @@ impl Agent {
 
     /// Those of ours, by name. Where an application came to bring one of the same name, it is the application's.
     fn own_names(&self, order: &Order) -> Vec<&str> {
-        let is_own = |name: &&str| self.offers(order, name) && !client::carries_out(order, name);
+        // One that no call of can succeed is offered where the order names it, so that the log says why it is not.
+        let works = |name: &str| {
+            order.tools.is_some() || self.tool(name).is_some_and(|tool| tool.unavailable().is_none())
+        };
+        let is_own =
+            |name: &&str| self.offers(order, name) && works(name) && !client::carries_out(order, name);
         self.settings.tools.names().filter(is_own).collect()
     }
 

@@ -107,7 +107,7 @@ impl Worker {
     }
 
     /// What is used when the totals are these, and so many turns are completed.
-    fn used(totals: Totals, turns: u64) -> Used {
+    pub(crate) fn used(totals: Totals, turns: u64) -> Used {
         let tokens = totals.input_tokens.saturating_add(totals.output_tokens);
         Used { micros_usd: totals.cost_micros_usd, tokens, turns }
     }
@@ -161,7 +161,13 @@ impl Worker {
     }
 
     fn tick_of(&self, budget: Budget, spent: Totals, is_open: bool) -> Draft {
-        let totals = self.desk.state().totals_of_closed_turns().plus(spent);
+        self.tick_with(budget, spent, Totals::default(), is_open)
+    }
+
+    /// The same with what a run has used that this one started and that has just ended.
+    pub(crate) fn tick_with(&self, budget: Budget, spent: Totals, child: Totals, is_open: bool) -> Draft {
+        let state = self.desk.state();
+        let totals = state.totals_of_closed_turns().plus(spent).plus(child);
         let used = Worker::used(totals, 0);
         let mut tick = Tick::new(totals.input_tokens, totals.output_tokens, totals.cost_micros_usd);
         tick.task_budget_micros_usd = budget.micros_usd;
@@ -169,6 +175,12 @@ impl Worker {
             budget.micros_usd.map(|most| most.saturating_sub(used.micros_usd));
         tick.task_budget_tokens = budget.tokens;
         tick.task_budget_remaining_tokens = budget.tokens.map(|most| most.saturating_sub(used.tokens));
+        let children = state.child_runs_used().plus(child);
+        if children != Totals::default() {
+            tick.child_runs_input_tokens = Some(children.input_tokens);
+            tick.child_runs_output_tokens = Some(children.output_tokens);
+            tick.child_runs_cost_micros_usd = Some(children.cost_micros_usd);
+        }
         if is_open {
             tick.open_turn_input_tokens = Some(spent.input_tokens);
             tick.open_turn_output_tokens = Some(spent.output_tokens);
@@ -191,12 +203,19 @@ impl Worker {
             drafts.push(exceeded(budget, used, bound));
             return Ok(true);
         }
-        if budget.nears_its_end(used) && !state.budget_warned(limits::BUDGET_WARNING_PCT) {
-            let most = budget.micros_usd.unwrap_or(0);
-            let warning = BudgetWarning::new(limits::BUDGET_WARNING_PCT, used.micros_usd, most);
-            drafts.push(Payload::CostBudgetWarning(Box::new(warning)).into());
-        }
+        drafts.extend(self.warning(budget, used));
         Ok(false)
+    }
+
+    /// The warning that is due when so much is used, once.
+    pub(crate) fn warning(&self, budget: Budget, used: Used) -> Option<Draft> {
+        let was_given = self.desk.state().budget_warned(limits::BUDGET_WARNING_PCT);
+        if was_given || !budget.nears_its_end(used) {
+            return None;
+        }
+        let most = budget.micros_usd.unwrap_or(0);
+        let warning = BudgetWarning::new(limits::BUDGET_WARNING_PCT, used.micros_usd, most);
+        Some(Payload::CostBudgetWarning(Box::new(warning)).into())
     }
 }
 

@@ -228,6 +228,10 @@ impl Worker {
             let message = format!("{} is not among the tools of this run", open.name);
             return Ok(self.unavailable(open, RefusalCode::Unavailable, "not_offered", message));
         }
+        if let Some(why) = tool.unavailable() {
+            let message = format!("{} cannot be called: {why}", open.name);
+            return Ok(self.unavailable(open, RefusalCode::Unavailable, "not_configured", message));
+        }
         let Some(input) = self.input(&open.id).await? else {
             let message = "its input held a secret that was not kept, so it cannot be carried out".to_owned();
             return Ok(refuse(RefusalCode::InvalidInput, message));

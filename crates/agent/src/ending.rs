@@ -1,7 +1,7 @@
 //! How runs begin and end: `run.started` with what was asked for, and one truthful ending.
 
 use recount_engine::{Desk, Error, Left};
-use recount_event::family::run::{Cancelled, Failed, Finished, RunKind, Started};
+use recount_event::family::run::{BranchedFrom, Cancelled, Failed, Finished, RunKind, Started};
 use recount_event::family::turn::StopReason;
 use recount_event::family::user::{Attachment, Message};
 use recount_event::{Draft, Payload, time};
@@ -16,6 +16,7 @@ impl Worker {
         let is_loop = self.desk.state().kind() == RunKind::AgentLoop;
         if self.desk.state().claim().is_none() {
             let mut drafts = vec![self.started()];
+            drafts.extend(self.branched_from());
             if is_loop {
                 if let Err(missing) = self.request(&mut drafts).await? {
                     drafts.push(self.failed("attachment_missing", missing, false));
@@ -31,6 +32,14 @@ impl Worker {
             false if self.is_for_patches() => self.patch_call().await,
             false => self.only_call().await,
         }
+    }
+
+    /// That the run is a branch of the one that it goes on from, where that is logged.
+    fn branched_from(&self) -> Option<Draft> {
+        let reason = self.order.branch.clone().filter(|_| self.agent.settings.experimental.branches)?;
+        let (run, sequence) = self.resumed?;
+        let branched = BranchedFrom::new(run.to_string(), sequence, reason);
+        Some(Payload::RunBranchedFrom(Box::new(branched)).into())
     }
 
     fn started(&self) -> Draft {
@@ -100,7 +109,7 @@ impl Worker {
             CallEnd::Badly { code, error } => {
                 let retriable = !matches!(
                     code.as_str(),
-                    "invalid_input" | "output_cap" | "signal" | "patch_drift" | "patch_unusable"
+                    "invalid_input" | "output_cap" | "signal" | "vetoed" | "patch_drift" | "patch_unusable"
                 );
                 self.fail(&code, error, retriable).await
             }

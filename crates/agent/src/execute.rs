@@ -12,8 +12,11 @@ use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::hooks::HookedCall;
 use crate::limits;
-use crate::tool::{Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, TOOL_ERROR, Teller, Terms, Tool};
+use crate::tool::{
+    Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, TOOL_ERROR, Teller, Terms, Tool,
+};
 use crate::worker::{Done, Worker};
 use crate::workspace::claims::{Claim, Sort, StillHeld};
 
@@ -58,6 +61,9 @@ impl Worker {
 
     /// Runs an invoked call to its end.
     pub(crate) async fn carry_out(&mut self, id: &ForeignId) -> Done<()> {
+        if self.is_of_child(id) {
+            return self.carry_out_child(id).await;
+        }
         let Some((ready, terms)) = self.make_ready(id).await? else { return Ok(()) };
         let ReadyCall { id, name, tool, input, mut ended } = ready;
         let _place = self.tool_place().await?;
@@ -69,31 +75,41 @@ impl Worker {
         if let Some(error) = self.changed_since_approval(&id, &tool, &input).await {
             return self.settle(ended, outcome_failed("changed_since_approval", error)).await;
         }
-        let began = recount_world::moment();
+        let hooked = self.hooks_before(&id, &name).await;
+        let mut began = recount_world::moment();
         let world = self.desk.world().clone();
         let redactor = self.desk.redactor().clone();
         let keeper = self.keeper();
         let (approved, rewritten) = (self.approved(&id), self.rewritten.clone());
         let watch = self.desk.watch();
-        let (tell_cancel, cancel) = Cancel::new();
+        let (tell_cancel, mut cancel) = Cancel::new();
         let mut seen = Vec::new();
         let mut teller = DeskTeller { desk: &mut self.desk, seen: &mut seen, left: None };
         let outcome = {
-            let job = Job {
-                call: &id,
-                tool_name: &name,
-                turn_index: ended.turn_index,
-                input: &input,
-                approved,
-                rewritten,
-                terms: &terms,
-                teller: &mut teller,
-                keeper: &keeper,
-                redactor: &redactor,
-                cancel,
-                world: &world,
+            let call = async {
+                if let Some(hooked) = &hooked
+                    && let Some(vetoed) = hooked.admit(&mut teller, &mut cancel).await
+                {
+                    return vetoed;
+                }
+                began = recount_world::moment();
+                let job = Job {
+                    call: &id,
+                    tool_name: &name,
+                    turn_index: ended.turn_index,
+                    input: &input,
+                    approved,
+                    rewritten,
+                    terms: &terms,
+                    teller: &mut teller,
+                    keeper: &keeper,
+                    redactor: &redactor,
+                    cancel,
+                    world: &world,
+                };
+                tool.run(job).await
             };
-            finish(tool.run(job), watch, &tell_cancel).await
+            finish(Box::pin(call), watch, &tell_cancel).await
         };
         drop(claim);
         let left = teller.left.take();
@@ -190,8 +206,21 @@ impl Worker {
         }
     }
 
-    /// Writes down how a call ended.
-    pub(crate) async fn settle(&mut self, mut ended: Ended, outcome: Outcome) -> Done<()> {
+    /// Writes down how a call ended, and waits for the hooks after it.
+    pub(crate) async fn settle(&mut self, ended: Ended, outcome: Outcome) -> Done<()> {
+        match self.record_end(ended, outcome).await? {
+            Some(hooked) => self.run_hooks_after(hooked).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes down how a call ended. Answers with the hooks that are to run then.
+    pub(crate) async fn record_end(
+        &mut self,
+        mut ended: Ended,
+        outcome: Outcome,
+    ) -> Done<Option<HookedCall>> {
+        let hooked = self.hooks_after(&ended);
         let mut drafts = outcome.events;
         let summary = one_line(&outcome.summary);
         ended.summary = (!summary.is_empty()).then_some(summary);
@@ -221,7 +250,12 @@ impl Worker {
             }
         };
         drafts.push(payload.into());
-        self.report(drafts).await
+        let events = self.desk.report(drafts).await?;
+        self.see(&events);
+        Ok(match hooked {
+            Some(hooked) => Some(self.with_end(hooked, &events).await),
+            None => None,
+        })
     }
 
     /// What the model is told of an output: all of it, or its head and where the rest is.
@@ -316,7 +350,7 @@ fn because(mut ended: Box<Ended>, code: &str, error: String) -> Box<Ended> {
     ended
 }
 
-fn outcome_failed(code: &'static str, error: String) -> Outcome {
+pub(crate) fn outcome_failed(code: &'static str, error: String) -> Outcome {
     Outcome {
         output: error.clone(),
         summary: error.clone(),
@@ -343,15 +377,16 @@ struct DeskTeller<'a> {
 }
 
 impl Teller for DeskTeller<'_> {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
         Box::pin(async move {
             if self.left.is_some() {
                 return Err(Gone);
             }
             match self.desk.report(drafts).await {
                 Ok(events) => {
+                    let first = first_sequence(&events);
                     self.seen.extend(without_output(events));
-                    Ok(())
+                    Ok(first)
                 }
                 Err(left) => {
                     self.left = Some(left);
@@ -360,6 +395,11 @@ impl Teller for DeskTeller<'_> {
             }
         })
     }
+}
+
+/// Where the events begin that were told; what others wrote before them is among them.
+pub(crate) fn first_sequence(events: &[Event]) -> u64 {
+    events.first().map_or(0, |event| event.sequence)
 }
 
 /// Output is not looked at again, and there may be much of it.
@@ -387,6 +427,13 @@ impl Keeper for RunKeeper {
                 target: thing.target,
             };
             let kept = self.write.keep(self.run, keep).await.map_err(|error| error.to_string())?;
+            Ok(Kept { id: kept.id, created: kept.created })
+        })
+    }
+
+    fn keep_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<Kept, String>> {
+        Box::pin(async move {
+            let kept = self.write.keep_output(self.run, output).await.map_err(|error| error.to_string())?;
             Ok(Kept { id: kept.id, created: kept.created })
         })
     }

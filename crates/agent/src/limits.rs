@@ -123,7 +123,7 @@ pub const MCP_LINK_CHARS_MAX: usize = 2_000;
 pub const MCP_ERROR_BYTES_MAX: usize = 2_000;
 
 /// Bytes of a file that holds a header; a longer one is refused when the configuration is read.
-pub const MCP_HEADER_FILE_BYTES_MAX: u64 = 16 << 10;
+pub const HEADER_FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// How often a server is reached for a run, by one worker; then its tools are missing and calls fail with `mcp_unreachable`.
 pub const MCP_STARTS_MAX: usize = 5;
@@ -409,10 +409,6 @@ pub const OUTPUT_HEAD_BYTES: usize = 12 << 10;
 /// Bytes at the end of a stream that the model is told; what lies between is counted.
 pub const OUTPUT_TAIL_BYTES: usize = 12 << 10;
 
-/// Bytes of output that are kept as an artifact when they are more than the model is told; of more the beginning
-/// is kept. The log has all of it.
-pub const OUTPUT_KEPT_BYTES_MAX: usize = 4 << 20;
-
 /// Bytes of one argument of a tool that runs git; a longer one is refused with `invalid_input`.
 pub const GIT_ARGUMENT_BYTES_MAX: usize = 16 << 10;
 
@@ -430,6 +426,104 @@ pub const OWN_GIT_OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Arguments of a tool that runs git; more are refused with `invalid_input`.
 pub const GIT_ARGUMENTS_MAX: usize = 256;
+
+// The web.
+
+/// Bytes of an address; a longer one is refused with `url_refused`.
+pub const WEB_URL_BYTES_MAX: usize = 8 << 10;
+
+/// Bytes of an address in a message; the rest is left out.
+pub const WEB_NAMED_URL_BYTES_MAX: usize = 500;
+
+/// Addresses that a host resolves to and that are used; further ones are left out.
+pub const WEB_ADDRESSES_MAX: usize = 16;
+
+/// Redirects of one request; then the call fails with `too_many_redirects`.
+pub const WEB_REDIRECTS_MAX: usize = 8;
+
+/// How long resolving a name, and accepting a connection, may take; then the call fails with `name_not_resolved` or
+/// `unreachable`.
+pub const WEB_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a server may send nothing; then the call ends with `timeout`, and what came is told.
+pub const WEB_SILENCE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long a request with all its redirects may take; then the call ends with `timeout`, and what came is told.
+pub const WEB_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Hosts that have headers of their own; with more the configuration is refused.
+pub const WEB_HOSTS_MAX: usize = 64;
+
+/// Headers that a call may send; one with more is refused.
+pub const WEB_HEADERS_SENT_MAX: usize = 32;
+
+/// Headers of a response; one with more fails with `response_invalid`.
+pub const WEB_HEADERS_MAX: usize = 100;
+
+/// Bytes of the headers of a response; one with more fails with `response_invalid`.
+pub const WEB_HEADER_BYTES_MAX: usize = 64 << 10;
+
+/// Characters of a header that a model is told; the rest is left out.
+pub const WEB_HEADER_CHARS_TOLD: usize = 500;
+
+/// Bytes of a response to `http_request`; the rest is not read, and `body_truncated` says so.
+pub const HTTP_BODY_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a page that `web_fetch` reads; the rest is not read, and `body_truncated` says so.
+pub const WEB_PAGE_BYTES_MAX: usize = 2 << 20;
+
+/// Bytes of the text of a page; the rest is left out, and the last part says so.
+pub const WEB_TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a text that one call tells, a little less than [`OUTPUT_TOLD_BYTES`]; `web_fetch` continues where it is told to.
+pub const WEB_TOLD_BYTES: usize = 28 << 10;
+
+/// Bytes of the title of a page; the rest is left out.
+pub const WEB_TITLE_BYTES_MAX: usize = 300;
+
+/// Bytes of the address of a link in a page; of a longer one only the text is told.
+pub const WEB_LINK_BYTES_MAX: usize = 2_000;
+
+/// How long a search may take; then the call ends with `timeout`.
+pub const SEARCH_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Bytes of a provider's answer to a search; a longer one fails with `search_unreadable`.
+pub const SEARCH_BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Characters that may be searched for; more are refused.
+pub const SEARCH_QUERY_CHARS_MAX: usize = 500;
+
+/// Results of a search when its call does not say.
+pub const SEARCH_HITS_DEFAULT: u64 = 5;
+
+/// The most results that may be asked for.
+pub const SEARCH_HITS_MAX: u64 = 10;
+
+/// Characters of a result's title; the rest is left out.
+pub const SEARCH_TITLE_CHARS_MAX: usize = 200;
+
+/// Characters of a result's extract; the rest is left out.
+pub const SEARCH_SNIPPET_CHARS_MAX: usize = 600;
+
+// Hooks.
+
+/// Hooks of a configuration; more are refused when it is read.
+pub const HOOKS_MAX: usize = 32;
+
+/// Characters of the name of a hook; a longer one is refused when the configuration is read.
+pub const HOOK_NAME_CHARS_MAX: usize = 64;
+
+/// How long a hook has for one call, where the settings do not say; then it is killed and has failed.
+pub const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The longest of these times that settings may say; a longer one is refused when the configuration is read.
+pub const HOOK_TIMEOUT_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes that a hook may write to standard output and standard error together; then it is killed and has failed.
+pub const HOOK_OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a hook's reason that the log and the model get; the rest is left out.
+pub const HOOK_REASON_BYTES_MAX: usize = 4 << 10;
 
 // Policy.
 
@@ -582,6 +676,13 @@ pub const READS_TELLING: usize = READS_AT_ONCE;
 
 /// Bytes of a call's input; a call with more is refused and the model told why.
 pub const CALL_INPUT_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a call's input that are logged while the model writes it, where that is switched on; the whole input comes
+/// with the call anyway.
+pub const CALL_INPUT_DELTAS_BYTES_MAX: usize = 64 << 10;
+
+/// Images of one answer that are kept, where that is switched on; further ones are dropped, and the log says so.
+pub const MODEL_IMAGES_MAX: usize = 4;
 
 /// Bytes, as JSON has it, of an input that cannot be read and is kept as the text that it is; the rest is left out.
 pub const CALL_INPUT_QUOTED_BYTES_MAX: usize = 512 << 10;
@@ -737,3 +838,17 @@ pub const CONTEXT_REFUSALS_MAX: u64 = 8;
 
 /// Events of an earlier run that are read at a time.
 pub const EARLIER_PAGE: usize = 500;
+
+// ---- runs that start runs -------------------------------------------------------------------------
+
+/// How many runs may lie above one that starts no more itself; the tool is not offered there.
+pub const CHILD_RUN_DEPTH_MAX: u64 = 3;
+
+/// Runs that one run may start; the next call is refused.
+pub const CHILD_RUNS_MAX: u64 = 32;
+
+/// Bytes of what a started run is to do; a longer text is refused.
+pub const CHILD_RUN_PROMPT_BYTES_MAX: usize = 64 << 10;
+
+/// Tools that a started run may be given by name; a longer list is refused.
+pub const CHILD_RUN_TOOLS_MAX: usize = 64;

@@ -46,6 +46,8 @@ pub struct Request {
     pub messages: Vec<Message>,
     pub tools: Vec<ToolSpec>,
     pub max_output_tokens: u32,
+    /// Whether inputs of calls are wanted piece by piece, too.
+    pub wants_inputs: bool,
     /// Instead of the provider's own.
     pub key: Option<Secret>,
 }
@@ -108,6 +110,17 @@ pub enum Piece {
         name: String,
         input: String,
     },
+    /// What comes next of the input of a call that is not whole yet, where that was asked for. `call` counts the calls of
+    /// the answer from 0.
+    CallInput {
+        call: usize,
+        text: String,
+    },
+    /// An image that it made.
+    Image {
+        mime: String,
+        bytes: Bytes,
+    },
     /// What the provider says that the answer has used so far. Totals; a later one replaces an earlier one.
     Usage(Usage),
     /// Something of the answer is not passed on as it was sent; the word for it in `turn.completed`.
@@ -157,6 +170,7 @@ impl Usage {
 /// Words for what of an answer is not recorded as it was sent, as `turn.completed` has them.
 pub(crate) mod adjusted {
     pub(crate) const CALL_ID_REPLACED: &str = "call_id_replaced";
+    pub(crate) const IMAGE_DROPPED: &str = "image_dropped";
     pub(crate) const TEXT_REPLACED: &str = "text_replaced";
     pub(crate) const TOOL_NAME_SHORTENED: &str = "tool_name_shortened";
     pub(crate) const USAGE_BOUNDED: &str = "usage_bounded";

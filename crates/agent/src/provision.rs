@@ -12,8 +12,8 @@ use recount_event::{Draft, Payload};
 use recount_world::Kind;
 
 use crate::limits;
-use crate::policy::{Setting, WorkspaceMode};
-use crate::tool::Terms;
+use crate::policy::{Setting, Verdict, WorkspaceMode};
+use crate::tool::{HostJudge, HostVerdict, Terms};
 use crate::worker::{Done, Worker};
 use crate::workspace::claims::Sort;
 use crate::workspace::{CLONE, IN_PLACE, NoWorkspace};
@@ -77,7 +77,25 @@ impl Worker {
             network: self.order.network,
             command_timeout: timeout.min(limits::COMMAND_TIMEOUT_MAX),
             output_bytes_max: output.min(limits::COMMAND_OUTPUT_MAX),
+            hosts: self.host_judge(),
         }
+    }
+
+    /// What the policy says of hosts that calls come to.
+    fn host_judge(&self) -> HostJudge {
+        let (agent, setting) = (self.agent.clone(), self.setting());
+        let ask_first = self.order.ask_first.clone();
+        HostJudge::new(move |tool, assessment| {
+            let mut verdict = agent.policy().judge(tool, assessment, &setting, None);
+            if ask_first.iter().any(|name| name == tool) {
+                verdict = verdict.only_with_leave(assessment);
+            }
+            match verdict {
+                Verdict::Allow => HostVerdict::Allowed,
+                Verdict::Ask { policy_reason, .. } => HostVerdict::Asks(policy_reason),
+                Verdict::Block { reason, .. } => HostVerdict::Blocked(reason),
+            }
+        })
     }
 
     /// What holds for calls: nothing while a workspace is needed and not there. Tools that need none are given no folder.
@@ -106,9 +124,15 @@ impl Worker {
         failed.source = self.order.workspace_source.clone();
         drafts.push(Payload::WorkspaceFailed(Box::new(failed)).into());
         // Calls that wait to be carried out cannot be any more.
+        let hooked = self.hooks_after_all();
         drafts.extend(self.refuse_all(none.code, &none.message));
         drafts.push(self.failed(none.code, none.message, false));
-        self.report(drafts).await?;
+        let events = self.desk.report(drafts).await?;
+        self.see(&events);
+        for hooked in hooked {
+            // The run has ended, so the log says no more of a hook that failed.
+            self.with_end(hooked, &events).await.report_end().await;
+        }
         Ok(false)
     }
 

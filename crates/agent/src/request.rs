@@ -101,6 +101,7 @@ impl Worker {
             system: self.system(),
             messages: messages.collect(),
             tools: self.tools_for(chosen),
+            wants_inputs: self.agent.settings.experimental.input_deltas,
             max_output_tokens: self.order.max_output_tokens.unwrap_or(limits::OUTPUT_TOKENS_DEFAULT),
             key,
         })

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use recount_event::family::assistant::{TextComplete, TextDelta};
-use recount_event::{Draft, Payload};
+use recount_event::{Draft, ForeignId, Payload};
 use recount_redact::{Redactor, StreamRedactor};
 use tokio::time::Instant;
 
+use crate::call_input::CallInputs;
 use crate::limits;
 
 /// A call as the model wrote it.
@@ -36,6 +37,8 @@ pub(crate) struct Saying {
     pub(crate) tells_thinking: bool,
     /// Looks for the key of this run alone, which the configured redactor does not know.
     pub(crate) key: Option<Arc<Redactor>>,
+    /// The inputs of calls while they are written, where that is logged.
+    pub(crate) inputs: Option<CallInputs>,
 }
 
 struct OpenBlock {
@@ -106,7 +109,21 @@ impl Saying {
             has_too_many_blocks: false,
             tells_thinking: false,
             key: None,
+            inputs: None,
         }
+    }
+
+    /// A piece of the input of a call, which is left out unless a setting asks for it. A key of the run alone could be
+    /// in it, so such a run logs none.
+    pub(crate) fn call_input(&mut self, call: usize, text: &str) {
+        if let Some(inputs) = self.inputs.as_mut().filter(|_| self.key.is_none()) {
+            inputs.piece(call, text);
+        }
+    }
+
+    /// The id under which pieces of a call were logged.
+    pub(crate) fn call_id(&self, call: usize) -> Option<ForeignId> {
+        self.inputs.as_ref()?.id(call)
     }
 
     pub(crate) fn text(&mut self, piece: &str, now: Instant) {
@@ -231,12 +248,21 @@ impl Saying {
 
     /// Whether there is something to report.
     pub(crate) fn has_more(&self) -> bool {
-        !self.ready.is_empty() || self.block.as_ref().is_some_and(|block| !block.gathered.is_empty())
+        !self.ready.is_empty()
+            || self.block.as_ref().is_some_and(|block| !block.gathered.is_empty())
+            || self.inputs.as_ref().is_some_and(CallInputs::has_more)
     }
 
     /// Whether nothing more should be taken until something was reported.
     pub(crate) fn is_full(&self) -> bool {
         self.ready_bytes >= limits::SAYING_BYTES_MAX
+    }
+
+    /// The same with the inputs of calls, whose ids are made by `mint`.
+    pub(crate) fn take_with_inputs(&mut self, mint: impl Fn() -> ForeignId) -> Vec<Draft> {
+        let mut drafts = self.take();
+        drafts.extend(self.inputs.iter_mut().flat_map(|inputs| inputs.take(&mint)));
+        drafts
     }
 
     /// What there is to report, in order.

@@ -6,15 +6,15 @@
 
 use std::collections::VecDeque;
 
-use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use recount_engine::Left;
 use recount_event::{Draft, ForeignId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::execute::{ReadyCall, without_output};
+use crate::execute::{ReadyCall, first_sequence, without_output};
 use crate::limits;
 use crate::tool::{Cancel, Gone, Job, Outcome, Rewritten, Teller};
 use crate::worker::{Done, Worker};
@@ -22,14 +22,14 @@ use crate::worker::{Done, Worker};
 /// Events of one call, and where it waits until they are durable.
 struct CallDrafts {
     drafts: Vec<Draft>,
-    done: oneshot::Sender<Result<(), Gone>>,
+    done: oneshot::Sender<Result<u64, Gone>>,
 }
 
 /// Passes the events of one call to the worker.
 struct LineTeller(mpsc::Sender<CallDrafts>);
 
 impl Teller for LineTeller {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
         Box::pin(async move {
             let (done, told) = oneshot::channel();
             self.0.send(CallDrafts { drafts, done }).await.map_err(|_| Gone)?;
@@ -43,6 +43,8 @@ enum Next {
     RunEnded,
     Tell(CallDrafts),
     Ended(usize, Outcome, Instant),
+    /// The hooks after a call have run; which of them failed.
+    Hooked(Vec<Draft>),
     PatienceIsOver,
 }
 
@@ -74,17 +76,27 @@ impl Worker {
                 return Ok(());
             }
         };
+        let mut hooked = Vec::new();
+        for call in &calls {
+            hooked.push(self.hooks_before(&call.id, &call.name).await);
+        }
         let outcomes: Vec<_> = calls.iter().map(|call| call.ended.clone()).collect();
         let (world, redactor, keeper) =
             (self.desk.world().clone(), self.desk.redactor().clone(), self.keeper());
         let (tell_cancel, cancel) = Cancel::new();
         let (line, mut told) = mpsc::channel(limits::READS_TELLING);
         let start = |at: usize| {
-            let (call, cancel, line) = (&calls[at], cancel.clone(), line.clone());
+            let (call, hooked, mut cancel, line) = (&calls[at], &hooked[at], cancel.clone(), line.clone());
             let (terms, keeper, redactor, world) = (&terms, &keeper, &redactor, &world);
             async move {
-                let began = recount_world::moment();
                 let mut teller = LineTeller(line);
+                let asked = recount_world::moment();
+                if let Some(hooked) = hooked
+                    && let Some(vetoed) = hooked.admit(&mut teller, &mut cancel).await
+                {
+                    return (at, vetoed, asked);
+                }
+                let began = recount_world::moment();
                 let job = Job {
                     call: &call.id,
                     tool_name: &call.name,
@@ -105,10 +117,11 @@ impl Worker {
         };
         let mut running: FuturesUnordered<_> = (0..places.len()).map(&start).collect();
         let mut waiting: VecDeque<usize> = (places.len()..calls.len()).collect();
+        let mut after: FuturesUnordered<BoxFuture<'static, Vec<Draft>>> = FuturesUnordered::new();
         let mut watch = self.desk.watch();
         // Why nothing more is reported, and how long the calls that are left may take to end.
         let mut left: Option<(Left, Instant)> = None;
-        while !running.is_empty() {
+        while !running.is_empty() || !after.is_empty() {
             let patience = left.as_ref().map(|(_, until)| *until);
             let next = tokio::select! {
                 biased;
@@ -116,6 +129,7 @@ impl Worker {
                 () = until(patience) => Next::PatienceIsOver,
                 Some(telling) = told.recv() => Next::Tell(telling),
                 Some((at, outcome, began)) = running.next() => Next::Ended(at, outcome, began),
+                Some(notes) = after.next() => Next::Hooked(notes),
             };
             let gone = match next {
                 Next::RunEnded => Some(Left::Ended),
@@ -124,36 +138,40 @@ impl Worker {
                     drop((drafts, done));
                     None
                 }
-                Next::Tell(CallDrafts { drafts, done }) => match self.desk.report(drafts).await {
-                    Ok(events) => {
-                        let events: Vec<_> = without_output(events).collect();
-                        self.see(&events);
-                        // A call that does not wait any more has ended.
-                        done.send(Ok(())).ok();
-                        None
-                    }
-                    Err(gone) => {
-                        done.send(Err(Gone)).ok();
-                        Some(gone)
-                    }
-                },
-                Next::Ended(..) if left.is_some() => None,
+                Next::Tell(telling) => self.append(telling).await.err(),
+                Next::Ended(..) | Next::Hooked(_) if left.is_some() => None,
+                Next::Hooked(notes) if notes.is_empty() => None,
+                Next::Hooked(notes) => self.report(notes).await.err(),
                 Next::Ended(at, outcome, began) => {
                     let mut ended = outcomes[at].clone();
                     ended.duration_ms = u64::try_from(began.elapsed().as_millis()).ok();
-                    let settled = self.settle(ended, outcome).await;
-                    if settled.is_ok() {
-                        running.extend(waiting.pop_front().map(&start));
+                    match self.record_end(ended, outcome).await {
+                        Ok(hooked) => {
+                            after.extend(hooked.map(|hooked| hooked.report_end().boxed()));
+                            running.extend(waiting.pop_front().map(&start));
+                            None
+                        }
+                        Err(gone) => Some(gone),
                     }
-                    settled.err()
                 }
             };
             if let Some(gone) = gone {
                 tell_cancel.send_replace(true);
+                after.clear();
                 left = Some((gone, recount_world::moment() + limits::CANCEL_PATIENCE));
             }
         }
         left.map_or(Ok(()), |(left, _)| Err(left))
+    }
+
+    /// Appends what one call did, and lets it go on.
+    async fn append(&mut self, CallDrafts { drafts, done }: CallDrafts) -> Done<()> {
+        let appended = self.desk.report(drafts).await;
+        // A call that does not wait any more has ended.
+        done.send(appended.as_ref().map(|events| first_sequence(events)).map_err(|_| Gone)).ok();
+        let events: Vec<_> = without_output(appended?).collect();
+        self.see(&events);
+        Ok(())
     }
 }
 

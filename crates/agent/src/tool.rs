@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-pub use recount_engine::Target;
+pub use recount_engine::{OutputInLog, Target};
 use recount_event::family::approval::Reversibility;
 use recount_event::family::tool::RiskLevel;
 use recount_event::family::{clarification, handoff};
@@ -25,7 +25,7 @@ pub use crate::approved::{Approved, FileChange, Rewritten};
 pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &str;
 
-    /// `shell`, `git`, `file`, `search`, `todo`, `ask` or `mcp`; written to `tool.invoked`.
+    /// `shell`, `git`, `file`, `search`, `todo`, `ask`, `web`, `run` or `mcp`; written to `tool.invoked`.
     fn kind(&self) -> &'static str;
 
     /// For the model.
@@ -34,6 +34,11 @@ pub trait Tool: Send + Sync + 'static {
     /// A JSON Schema of its input: an object that admits no unknown property.
     fn schema(&self) -> Value;
 
+    /// Why no call can be made, where the server lacks what it needs.
+    fn unavailable(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Of a tool of an MCP server: where it is from, and what the configuration says of its calls.
     fn origin(&self) -> Option<&McpOrigin> {
         None
@@ -41,6 +46,11 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Whether no call ever changes anything, so that several may run side by side.
     fn reads_only(&self) -> bool {
+        false
+    }
+
+    /// Whether a call starts a run, whose ending is the outcome. The worker does that.
+    fn spawns(&self) -> bool {
         false
     }
 
@@ -173,11 +183,46 @@ pub struct Terms {
     pub command_timeout: std::time::Duration,
     /// Bytes of output that a command may write before it is stopped.
     pub output_bytes_max: u64,
+    /// What the policy says of hosts that a call did not name.
+    pub hosts: HostJudge,
 }
 
-/// Where events are told that come while a call runs. Answers when they are durable.
+/// Asks the policy about a host that a call comes to while it runs, such as that of a redirect. Cheap to clone.
+#[derive(Clone)]
+pub struct HostJudge(Arc<JudgeHost>);
+
+type JudgeHost = dyn Fn(&str, &Assessment) -> HostVerdict + Send + Sync;
+
+/// What it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostVerdict {
+    Allowed,
+    /// Only with an approval, of which this call has none: why.
+    Asks(String),
+    Blocked(String),
+}
+
+impl HostJudge {
+    pub fn new(judge: impl Fn(&str, &Assessment) -> HostVerdict + Send + Sync + 'static) -> Self {
+        HostJudge(Arc::new(judge))
+    }
+
+    /// Judges what a tool is about to do.
+    pub fn judge(&self, tool: &str, assessment: &Assessment) -> HostVerdict {
+        (self.0)(tool, assessment)
+    }
+}
+
+impl std::fmt::Debug for HostJudge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HostJudge")
+    }
+}
+
+/// Where events are told that come while a call runs. Answers when they are durable, with the sequence of the first, or
+/// of an event right before it.
 pub trait Teller: Send {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>>;
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>>;
 }
 
 /// The run has ended or belongs to another worker: stop, and report nothing more.
@@ -189,12 +234,15 @@ pub struct Gone;
 pub trait Keeper: Send + Sync {
     /// Keeps bytes and answers their name and the `artifact.created` that must be reported before the name is used.
     fn keep(&self, thing: Keep) -> BoxFuture<'_, Result<Kept, String>>;
+
+    /// The same for the output of a command, which was told already and is not stored again.
+    fn keep_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<Kept, String>>;
 }
 
 /// Something to keep.
 #[derive(Debug, Clone)]
 pub struct Keep {
-    /// `patch`, `file_snapshot`, `command_output`, `image` or another word of the protocol.
+    /// `patch`, `file_snapshot`, `image` or another word of the protocol.
     pub kind: &'static str,
     pub mime: String,
     pub summary: Option<String>,

@@ -27,6 +27,7 @@ mod read_file;
 mod replace;
 mod rooted;
 pub mod shell;
+pub mod spawn_run;
 mod todo_write;
 pub(crate) mod walk;
 mod write_file;
@@ -101,6 +102,11 @@ impl Tools {
         }
     }
 
+    /// The tool that starts runs, which is experimental.
+    pub fn add_child_runs(&mut self) {
+        self.add(spawn_run::SpawnRun);
+    }
+
     pub fn add(&mut self, tool: impl Tool) {
         self.by_name.insert(tool.name().to_owned(), Arc::new(tool));
     }
@@ -121,6 +127,12 @@ impl Tools {
     /// In alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
+    }
+
+    /// Those of which calls can be made, in alphabetical order.
+    pub fn available(&self) -> impl Iterator<Item = &str> {
+        let tools = self.by_name.iter().filter(|(_, tool)| tool.unavailable().is_none());
+        tools.map(|(name, _)| name.as_str())
     }
 
     /// What a model is told of these tools, in this order.

@@ -13,14 +13,16 @@ use recount_event::family::error::Upstream;
 use recount_event::family::run::CheckpointSaved;
 use recount_event::family::tool::{RefusalCode, Refused};
 use recount_event::family::turn::{Completed, Failed, Started, StopReason};
-use recount_event::{Code, Draft, Json, Payload, door};
+use recount_event::{Code, Draft, ForeignId, Json, Payload, door};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::agent::Chosen;
 use crate::budget::{BUDGET_EXCEEDED, TurnEnd};
+use crate::call_input::CallInputs;
 use crate::limits;
 use crate::model::{Failure, Piece, Reply, Request, Secret, Usage, adjusted};
+use crate::model_images::ModelImages;
 use crate::said::{Saying, WrittenCall, quoted_bytes};
 use crate::worker::{Done, Worker};
 
@@ -42,12 +44,14 @@ struct TurnAnswer {
     stop: StopReason,
     usage: Usage,
     adjusted: BTreeSet<&'static str>,
+    images: ModelImages,
 }
 
 impl Worker {
     /// Begins a turn, or begins one again, and sees it to its end. `opening` is what precedes it in the log and was
     /// not reported yet.
     pub(crate) async fn turn(&mut self, mut opening: Vec<Draft>) -> Done<()> {
+        self.ends_with_starter().await?;
         // Every call of the turn before is settled here, also where the run ends now.
         if self.completed_since_checkpoint {
             let checkpoint = CheckpointSaved::new(self.desk.mint("ckpt_"));
@@ -138,9 +142,11 @@ impl Worker {
         let mut saying = Saying::new(index, self.desk.state().next_block(), redactor);
         saying.tells_thinking = self.order.thinking;
         saying.key = request.key.as_ref().and_then(Secret::searched);
+        saying.inputs = request.wants_inputs.then(|| CallInputs::new(index, self.desk.redactor().clone()));
         let mut reply = chosen.provides.begin(request.clone());
         let mut watch = self.desk.watch();
-        let mut heard = ModelOutput::default();
+        let images = ModelImages::new(self.agent.settings.experimental.images);
+        let mut heard = ModelOutput { images, ..ModelOutput::default() };
         let mut told = false;
         let mut usage_told = Usage::default();
         while heard.over.is_none() || saying.has_more() {
@@ -165,7 +171,7 @@ impl Worker {
                 break;
             }
             told = true;
-            let mut drafts = saying.take();
+            let mut drafts = saying.take_with_inputs(|| self.desk.mint("call_"));
             if heard.tells_usage_after(usage_told) {
                 // What was reported counts even when nobody gets to write down how the turn ended.
                 usage_told = heard.usage;
@@ -175,13 +181,18 @@ impl Worker {
             let events = listen(self.desk.report(drafts), &mut *reply, &mut saying, &mut heard).await?;
             self.see(&events);
         }
-        let ModelOutput { calls, over, usage, adjusted } = heard;
+        let ModelOutput { calls, over, usage, adjusted, images } = heard;
         // A turn that has used something has to be failed, or nobody would know.
         told |= usage.is_reported();
         match over {
-            Some(Ok(stop)) => {
-                Ok(AttemptOutcome::Answered(Box::new(TurnAnswer { saying, calls, stop, usage, adjusted })))
-            }
+            Some(Ok(stop)) => Ok(AttemptOutcome::Answered(Box::new(TurnAnswer {
+                saying,
+                calls,
+                stop,
+                usage,
+                adjusted,
+                images,
+            }))),
             Some(Err(failure)) => Ok(AttemptOutcome::Failed { failure, told, usage }),
             None => {
                 let message = "the provider said nothing more and did not finish".to_owned();
@@ -246,12 +257,15 @@ impl Worker {
         answer: Box<TurnAnswer>,
         took: Duration,
     ) -> Done<()> {
-        let TurnAnswer { mut saying, mut calls, stop, usage, mut adjusted } = *answer;
+        let TurnAnswer { mut saying, mut calls, stop, usage, mut adjusted, images } = *answer;
         for wanted in &mut calls {
             wanted.name =
                 self.agent.meant(&self.order, &wanted.name).unwrap_or(std::mem::take(&mut wanted.name));
         }
-        let mut drafts = saying.take();
+        let mut drafts = saying.take_with_inputs(|| self.desk.mint("call_"));
+        if !self.keep_model_images(index, images, &mut drafts).await {
+            adjusted.insert(adjusted::IMAGE_DROPPED);
+        }
         let mut sealed = Vec::new();
         let only = calls.first().filter(|_| calls.len() == 1).map(|wanted| tool_name(&wanted.name));
         let called = calls.len();
@@ -259,7 +273,8 @@ impl Worker {
         let usage = self.usage_of(usage, saying.whole().len() + written, &mut adjusted).await?;
         let mut refused = Vec::new();
         for (place, wanted) in calls.into_iter().enumerate() {
-            let (proposed, original) = self.proposed(index, saying.masked(wanted), &mut adjusted);
+            let (proposed, original) =
+                self.proposed(index, saying.call_id(place), saying.masked(wanted), &mut adjusted);
             if place >= limits::CALLS_PER_TURN_MAX {
                 refused.push(one_too_many(&proposed));
             }
@@ -308,12 +323,13 @@ impl Worker {
     fn proposed(
         &self,
         index: u64,
+        id: Option<ForeignId>,
         wanted: WrittenCall,
         adjusted: &mut BTreeSet<&'static str>,
     ) -> (ToolCallProposed, Value) {
         let original = read_input(&wanted.input);
         let input = Json::of(&original).unwrap_or_else(|_| empty());
-        let id = self.desk.mint("call_");
+        let id = id.unwrap_or_else(|| self.desk.mint("call_"));
         let name = tool_name(&wanted.name);
         if name != wanted.name {
             adjusted.insert(adjusted::TOOL_NAME_SHORTENED);
@@ -378,6 +394,7 @@ struct ModelOutput {
     /// What the provider has reported so far.
     usage: Usage,
     adjusted: BTreeSet<&'static str>,
+    images: ModelImages,
 }
 
 impl ModelOutput {
@@ -417,6 +434,12 @@ impl ModelOutput {
                     self.fail(format!("the model made more than {most} calls in one turn"));
                 } else {
                     self.calls.push(WrittenCall { provider_call_id, name, input });
+                }
+            }
+            Ok(Piece::CallInput { call, text }) => saying.call_input(call, &text),
+            Ok(Piece::Image { mime, bytes }) => {
+                if !self.images.take(mime, bytes) {
+                    self.adjusted.insert(adjusted::IMAGE_DROPPED);
                 }
             }
             Ok(Piece::Usage(usage)) => self.used(usage),

@@ -11,7 +11,7 @@ use recount_event::family::approval::Decision;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::tool::{self, RefusalCode};
 use recount_event::family::turn::Instruction;
-use recount_event::{Draft, Event, ForeignId, Json, Payload};
+use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
 use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -37,6 +37,8 @@ pub(crate) struct Worker {
     pub(crate) seen: u64,
     /// What calls were really asked to do, where the log holds it masked. Of calls that are not settled.
     pub(crate) originals: HashMap<ForeignId, Value>,
+    /// Where `tool.invoked` stands of calls that are not settled.
+    pub(crate) invoked: HashMap<ForeignId, u64>,
     /// Calls that an allowance lets through. Of calls that are not settled.
     pub(crate) allowed: HashMap<ForeignId, AllowedCall>,
     /// What holds for calls, once there is a workspace.
@@ -58,6 +60,12 @@ pub(crate) struct Worker {
     pub(crate) instructions: Option<Vec<Instruction>>,
     /// The MCP servers of the run, as far as they were reached.
     pub(crate) mcp: McpSession,
+    /// The runs that calls have started. Of calls that are not settled.
+    pub(crate) children: HashMap<ForeignId, RunId>,
+    /// How many there were in all.
+    pub(crate) children_started: u64,
+    /// Where in another run this one goes on from.
+    pub(crate) resumed: Option<(RunId, u64)>,
     /// That their processes work in the run's folder.
     pub(crate) server_claim: Option<Claim>,
 }
@@ -109,6 +117,7 @@ impl Worker {
             past: None,
             seen: 0,
             originals: HashMap::new(),
+            invoked: HashMap::new(),
             allowed: HashMap::new(),
             terms: None,
             rewritten: Rewritten::default(),
@@ -120,6 +129,9 @@ impl Worker {
             refused: RefusedContext::default(),
             instructions: None,
             mcp: McpSession::default(),
+            children: HashMap::new(),
+            children_started: 0,
+            resumed: None,
             server_claim: None,
         };
         let worked = worker.work_on().await;
@@ -171,6 +183,7 @@ impl Worker {
                 Payload::RunResumedFromEvent(resumed) => agent::place(resumed),
                 _ => None,
             });
+            self.resumed = resumed;
             let Past { conversation, runs, is_over, read } = self.agent.earlier(&self.desk, resumed).await?;
             (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
         }
@@ -206,6 +219,14 @@ impl Worker {
                 Payload::RunContinued(continued) => self.go_on_with(continued.config.as_ref()),
                 Payload::TurnCompleted(_) => self.completed_since_checkpoint = true,
                 Payload::RunCheckpointSaved(_) => self.completed_since_checkpoint = false,
+                Payload::ToolInvoked(invoked) => {
+                    self.invoked.insert(invoked.tool_call_id.clone(), event.sequence);
+                }
+                Payload::ChildRunStarted(started) => {
+                    self.children_started += 1;
+                    let run = started.child_run_id.parse().ok();
+                    self.children.extend(started.tool_call_id.clone().zip(run));
+                }
                 Payload::ToolShellExited(exited) => {
                     let ended = CallEnd::Well;
                     self.last_call = Some(LastCall { ended, exit_code: exited.exit_code });
@@ -236,7 +257,9 @@ impl Worker {
         }
         let state = self.desk.state();
         self.originals.retain(|call, _| state.call(call).is_some());
+        self.invoked.retain(|call, _| state.call(call).is_some());
         self.allowed.retain(|call, _| state.call(call).is_some());
+        self.children.retain(|call, _| state.call(call).is_some());
     }
 
     /// What holds from here on, where who answered chose anew.

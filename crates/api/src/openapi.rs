@@ -142,7 +142,11 @@ impl Builder {
             Body::Bytes => {
                 let about = "Any bytes; their Content-Type is kept with them.";
                 let any = json!({ "schema": { "description": about } });
-                operation["requestBody"] = json!({ "required": true, "content": { "*/*": any } });
+                let form = json!({ "schema": form_schema() });
+                operation["requestBody"] = json!({
+                    "required": true,
+                    "content": { "*/*": any, "multipart/form-data": form },
+                });
             }
         }
         operation
@@ -420,6 +424,24 @@ fn in_query(parameter: &Parameter) -> Value {
         "in": "query",
         "description": parameter.about,
         "schema": form(parameter.form),
+    })
+}
+
+/// A form with one file, as browsers and curl send it.
+fn form_schema() -> Value {
+    json!({
+        "type": "object",
+        "required": [query::FILE],
+        "additionalProperties": false,
+        "properties": {
+            query::FILE: {
+                "type": "string",
+                "contentMediaType": "application/octet-stream",
+                "description": "The bytes; the Content-Type and the file name of this part are kept with them.",
+            },
+            query::KIND: { "enum": query::UPLOAD_KINDS, "description": "As in the query." },
+            query::NAME: { "type": "string", "maxLength": query::NAME_MAX, "description": "As in the query." },
+        },
     })
 }
 

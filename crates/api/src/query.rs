@@ -59,6 +59,8 @@ pub const CLARIFICATION_STATUSES: [&str; 4] = ["pending", "answered", "timed_out
 pub const HANDOFF_STATUSES: [&str; 4] = ["pending", "acknowledged", "rejected", "timed_out"];
 /// What can become of an artifact; those of a patch are the last three.
 pub const ARTIFACT_STATUSES: [&str; 4] = ["created", "proposed", "applied", "rejected"];
+/// The part of a form that holds the bytes.
+pub const FILE: &str = "file";
 /// What may be sent in.
 pub const UPLOAD_KINDS: [&str; 2] = ["image", "file"];
 /// Characters of the name of what is sent in.

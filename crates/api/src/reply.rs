@@ -251,6 +251,9 @@ pub struct Artifact {
     pub produced_by_run_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub produced_by_tool_call_id: Option<String>,
+    /// Whether it is excluded from deletion, and its run from pruning; absent if not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub pinned: bool,
 }
 
 /// How much a patch changes.
@@ -421,6 +424,17 @@ pub struct Deleted {
     pub task_id: String,
     /// How many runs were erased.
     pub runs: u64,
+}
+
+/// A deleted artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArtifactGone {
+    pub artifact_id: String,
+    /// The run that made it; absent for an upload that no run had used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// Whether its bytes were removed; they stay while another artifact has the same.
+    pub bytes_removed: bool,
 }
 
 /// A deleted session.

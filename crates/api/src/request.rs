@@ -149,6 +149,13 @@ pub struct ResumeRun {
 pub struct ContinueRun {
     /// What the agent is to do next.
     pub prompt: String,
+    /// Artifacts that belong to the prompt.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "run_config::attachments_or_none"
+    )]
+    pub attachments: Option<Vec<Attachment>>,
     /// Another model than that of the earlier run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

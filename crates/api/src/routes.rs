@@ -8,8 +8,8 @@ use recount_event::Code::*;
 
 use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
 use crate::reply::{
-    Agent, Allowance, Approval, Artifact, Changes, Clarification, Deleted, Digest, Handoff, Health, Import,
-    Message, PatchOutcome, Pruned, Receipt, Run, Session, SessionDeleted, Swept, Task,
+    Agent, Allowance, Approval, Artifact, ArtifactGone, Changes, Clarification, Deleted, Digest, Handoff,
+    Health, Import, Message, PatchOutcome, Pruned, Receipt, Run, Session, SessionDeleted, Swept, Task,
 };
 use crate::request::{
     AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangePatch, ChangeTask,
@@ -60,7 +60,7 @@ routes! {
 
     CreateTask = "POST" "/tasks", [Run], "Creates a task, and its first run if a kind is given.",
         [] perhaps::<CreateTask>() => [created::<Task>("task")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, WorkspaceRefused];
+        [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, WorkspaceRefused];
     ListTasks = "GET" "/tasks", [Read], "Lists tasks, newest first.",
         [after("task_"), LIST_LIMIT, TASK_STATUS, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Task>()], [];
     GetTask = "GET" "/tasks/{task}", [Read], "Shows a task.",
@@ -73,7 +73,7 @@ routes! {
         [] perhaps::<Cancel>() => [one::<Task>("task")], [RunEnded, RunErased, LimitReached];
     CreateTaskRun = "POST" "/tasks/{task}/runs", [Run, Ingest], "Creates a run of a task.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
+        [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, WorkspaceRefused];
     ListTaskRuns = "GET" "/tasks/{task}/runs", [Read], "Lists a task's runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT] NOTHING => [page::<Run>()], [];
@@ -88,7 +88,7 @@ routes! {
         [EventRefused, IdTaken, LimitReached, ProducerFenced, ProducerGap, ProducerReused, RunEnded, RunNotExternal];
     CreateRun = "POST" "/runs", [Run, Ingest], "Creates a run.",
         [] body::<CreateRun>() => [created::<Run>("run")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
+        [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunActive, RunErased, RunNotFound,
          SessionBusy, SessionErased, SessionNotFound, TaskBusy, TaskErased, TaskNotFound, WorkspaceRefused];
     ListRuns = "GET" "/runs", [Read], "Lists runs, newest first.",
         [after("run_"), LIST_LIMIT, RUN_STATUS, RUN_KIND, NEEDS_ATTENTION, TEXT, TASK_ID, SESSION_ID] NOTHING => [page::<Run>()],
@@ -99,19 +99,19 @@ routes! {
         [] perhaps::<Cancel>() => [one::<Run>("run")], [RunEnded, LimitReached];
     RetryRun = "POST" "/runs/{run}/retry", [Run], "Repeats an ended run as a new run.",
         [] perhaps::<RetryRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+        [ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
          SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
     ResumeRun = "POST" "/runs/{run}/resume", [Run], "Resumes an ended run in a new run, from its last checkpoint or from a given one.",
         [] perhaps::<ResumeRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, CheckpointMissing, CheckpointNotFound, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+        [ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, CheckpointMissing, CheckpointNotFound, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
          SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
     ContinueRun = "POST" "/runs/{run}/continue", [Run], "Continues an ended run with a new prompt, in a new run.",
         [] body::<ContinueRun>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+        [ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
          SessionBusy, SessionErased, TaskBusy, TaskErased, WorkspaceRefused];
     RetryRunFromTurn = "POST" "/runs/{run}/retry-from-turn", [Run], "Repeats an ended run from one of its turns, in a new run.",
         [] body::<RetryRunFromTurn>() => [created::<Run>("run")],
-        [ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
+        [ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OrderRefused, RunActive, RunErased, RunExternal, RunPruned,
          SessionBusy, SessionErased, TaskBusy, TaskErased, TurnNotFound, WorkspaceRefused];
     GetRunDigest = "GET" "/runs/{run}/digest", [Read], "Shows a run's digest: its number of events and the head of its chain.",
         [] NOTHING => [one::<Digest>("digest")], [];
@@ -180,7 +180,8 @@ routes! {
         [] body::<ExtendPrompt>() => [one::<Handoff>("handoff")],
         [ExtensionRefused, HandoffNotPending, RunEnded, RunErased, LimitReached];
     UploadArtifact = "POST" "/artifacts", [Run, Ingest], "Uploads bytes for a run; they are deleted after a day if no run uses them.",
-        [UPLOAD_KIND, UPLOAD_NAME] BYTES => [created::<Artifact>("artifact")], [LimitReached];
+        [UPLOAD_KIND, UPLOAD_NAME] BYTES => [created::<Artifact>("artifact")],
+        [ArtifactNotFound, ArtifactQuota, LimitReached];
     ListArtifacts = "GET" "/artifacts", [Read], "Lists artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND, ARTIFACT_RUN, ARTIFACT_TASK] NOTHING => [page::<Artifact>()],
         [RunNotFound, RunErased, TaskNotFound, TaskErased];
@@ -200,6 +201,12 @@ routes! {
         [] perhaps::<ChangePatch>() => [one::<PatchOutcome>("patch")],
         [ArtifactBytesLost, ArtifactBytesMissing, KindUnavailable, OrderRefused, PatchDrift, PatchFailed, PatchStatus, PatchUnusable,
          RunActive, RunErased, RunExternal, RunPruned, TaskBusy, TaskErased, WorkspaceGone, WorkspaceRefused];
+    PinArtifact = "PUT" "/artifacts/{artifact}/pin", [Admin], "Excludes an artifact from deletion, and the run that made it from pruning.",
+        [] NOTHING => [one::<Artifact>("artifact")], [ArtifactUnused];
+    UnpinArtifact = "DELETE" "/artifacts/{artifact}/pin", [Admin], "Allows an artifact to be deleted again.",
+        [] NOTHING => [one::<Artifact>("artifact")], [ArtifactUnused];
+    DeleteArtifact = "DELETE" "/artifacts/{artifact}", [Admin], "Deletes an artifact of an ended run; the run's events stay.",
+        [] NOTHING => [one::<ArtifactGone>("deleted")], [ArtifactInLog, ArtifactPinned, RunActive];
     ListRunArtifacts = "GET" "/runs/{run}/artifacts", [Read], "Lists a run's artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND] NOTHING => [page::<Artifact>()], [];
     ListAgents = "GET" "/agents", [Read], "Lists the agents of this server by name.",
@@ -212,7 +219,7 @@ routes! {
         [] NOTHING => [one::<Session>("session")], [];
     SendMessage = "POST" "/sessions/{session}/messages", [Run], "Sends a message in a session; a new run of kind agent_loop answers.",
         [] body::<SendMessage>() => [created::<Run>("run")],
-        [AgentNotFound, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunErased, SessionBusy, WorkspaceRefused];
+        [AgentNotFound, ArtifactDeleted, ArtifactNotFound, ArtifactPruned, BudgetUnpriced, KindUnavailable, LimitReached, ModelUnknown, OptionInvalid, OrderRefused, RunErased, SessionBusy, WorkspaceRefused];
     ListMessages = "GET" "/sessions/{session}/messages", [Read], "Lists the messages and tool calls of a session, oldest first.",
         [AFTER_MESSAGE, LIST_LIMIT] NOTHING => [page::<Message>()], [];
     DeleteSession = "DELETE" "/sessions/{session}", [Admin], "Deletes a session and erases its runs; only tombstones are left.",

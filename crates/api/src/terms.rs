@@ -93,7 +93,7 @@ pub enum Body {
     },
     /// The lines of an export.
     Lines,
-    /// Any bytes, of the type that the head names.
+    /// Any bytes, of the type that the head names, or a form with a file.
     Bytes,
 }
 
@@ -189,7 +189,13 @@ impl<Name> Route<Name> {
     pub fn takes_key(&self) -> bool {
         let of_the_face = !self.path.starts_with("/admin") && !self.path.ends_with("/tickets");
         let numbered = self.path.ends_with("/events");
-        self.method == "POST" && matches!(self.body, Body::Json { .. }) && of_the_face && !numbered
+        let has_effect = matches!(self.body, Body::Json { .. } | Body::Bytes);
+        self.method == "POST" && has_effect && of_the_face && !numbered
+    }
+
+    /// Whether any bytes may be sent, alone or as a part of a form.
+    pub fn takes_bytes(&self) -> bool {
+        matches!(self.body, Body::Bytes)
     }
 
     /// Whether it gives bytes, of which a part may be asked for.
@@ -221,6 +227,9 @@ impl<Name> Route<Name> {
             codes.extend([Code::HeaderInvalid, Code::IdempotencyKeyReused, Code::IdempotencyInProgress]);
             // What it made when it was sent before may be gone.
             codes.extend([Code::RunErased, Code::TaskErased]);
+            if self.takes_bytes() {
+                codes.push(Code::ArtifactDeleted);
+            }
         }
         if !matches!(self.body, Body::None) {
             codes.extend([Code::BodyMalformed, Code::BodyTimeout, Code::BodyTooLarge]);
@@ -257,7 +266,7 @@ fn missing(name: &str) -> &'static [Code] {
         "allowance" => &[Code::AllowanceNotFound],
         "clarification" => &[Code::ClarificationNotFound],
         "handoff" => &[Code::HandoffNotFound],
-        "artifact" => &[Code::ArtifactNotFound, Code::ArtifactPruned, Code::RunErased],
+        "artifact" => &[Code::ArtifactDeleted, Code::ArtifactNotFound, Code::ArtifactPruned, Code::RunErased],
         "token" => &[Code::TokenNotFound],
         _ => &[],
     }

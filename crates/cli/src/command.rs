@@ -5,6 +5,7 @@ mod answer;
 mod apply;
 mod approve;
 mod artifact;
+mod attach;
 mod backup;
 mod cancel;
 mod chat;

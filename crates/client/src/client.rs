@@ -27,6 +27,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use self::address::Address;
+pub use self::artifacts::ArtifactStream;
 use crate::error::ClientError;
 use crate::limits;
 use crate::source::Source;

@@ -1,6 +1,7 @@
 //! What an operator asks for: retention, erasure, import, salvage, scrubbing, tokens, statistics, checks of the store.
 //! Nothing below it knows of it.
 
+mod artifacts;
 mod erase;
 pub(crate) mod handle;
 mod health;
@@ -14,6 +15,7 @@ mod statistics;
 mod tokens;
 
 pub use crate::ground::counters::Scrubbed;
+pub use artifacts::ArtifactDeletion;
 pub use handle::AdminHandle;
 pub use import::{Import, Imported};
 pub use lost_blobs::{MissingBlob, kept_blobs, missing_blobs};

@@ -5,6 +5,7 @@
 
 pub(crate) mod allowances;
 pub(crate) mod artifact_rows;
+pub(crate) mod deleted_artifacts;
 pub(crate) mod fold;
 pub(crate) mod handle;
 mod missing;
@@ -37,7 +38,7 @@ pub use profiles::{
 };
 pub use prompt_rows::{ApprovalRow, ClarificationRow, HandoffRow};
 pub use rebuild::check;
-pub use run_config::{Attached, ClientTool, FileOrder, Order, OrderChange, Purpose};
+pub use run_config::{Attached, ClientTool, FileOrder, Order, OrderChange, Purpose, SpawnedBy};
 pub use run_row::RunRow;
 pub use runs::RunFilter;
 pub use sessions::SessionRow;

@@ -21,31 +21,31 @@ mod work;
 mod write;
 
 pub use admin::{
-    AdminHandle, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize, Swept, TokenRow,
-    add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
+    AdminHandle, ArtifactDeletion, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize,
+    Swept, TokenRow, add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
 };
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,
     CatalogueHandle, Choice, ChosenWorkspace, ClarificationRow, ClientTool, Erased, FileOrder, FoundArtifact,
     HandoffRow, ListQuery, Listed, OptionKind, Order, OrderChange, Overrides, Pin, Profile, Profiles,
-    Purpose, RunFilter, RunRow, SessionRow, Sets, Setup, SetupRow, TaskRow, Tombstone, ToolInfo, ToolRef,
-    UploadRow, check as check_catalogue, tombstones,
+    Purpose, RunFilter, RunRow, SessionRow, Sets, Setup, SetupRow, SpawnedBy, TaskRow, Tombstone, ToolInfo,
+    ToolRef, UploadRow, check as check_catalogue, tombstones,
 };
 pub use engine::{Engine, EngineInstance, Visitor};
 pub use ground::{Caller, Error, Failure, Narrowing, Receipt, Scope, Unacceptable, Whose};
 pub use read::{
-    ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, Messages, PatchAction,
-    PatchBytes, PatchOrder, ReadHandle, ReaderStats, SessionStanding, SharedEvent, Sieve, Subscription, Told,
-    TypePattern,
+    ArtifactContent, ArtifactFilter, Delivery, Digest, Events, FeedPage, FeedRecords, Framing, LoggedOutput,
+    Messages, OutputPieces, PatchAction, PatchBytes, PatchOrder, ReadHandle, ReaderStats, RunEnd,
+    SessionStanding, SharedEvent, Sieve, Subscription, Told, TypePattern,
 };
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use work::{
-    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, PatchRequest, Performer, Watch, WorkHandle,
+    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, LentPlace, PatchRequest, Performer, Watch, WorkHandle,
     WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
-    Answering, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork, NewRun, NewSetup,
-    NewTask, Once, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying, Standing, Superseded, Target,
-    Triple, UnderWay, Upload, WordReply, WriteHandle,
+    Answering, ArtifactQuota, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork,
+    NewRun, NewSetup, NewTask, Once, OutputInLog, Past, Pruned, Raise, ResumeFrom, SEAL_KEY_BYTES, Saying,
+    Standing, Superseded, Target, Triple, UnderWay, Upload, WordReply, WriteHandle,
 };

@@ -146,7 +146,7 @@ pub const SPACE_PROBE_BYTES: usize = 64 << 10;
 pub const PRUNE_ROWS_MAX: usize = 30_000;
 
 /// Rows that one event may change when it goes.
-pub const EVENT_ROWS_MAX: usize = 8;
+pub const EVENT_ROWS_MAX: usize = 12;
 
 /// Questions, or handoffs, of one id that are looked at for one that is open; a store that was written before
 /// an id had to name one may have more, and those that were asked last are then not found by it.
@@ -212,10 +212,11 @@ pub const ARTIFACT_MASK_BEYOND: usize = 4 << 10;
 /// Bytes in which a zero tells that something is not text.
 pub const ARTIFACT_SNIFFED_BYTES: usize = 8_000;
 
-/// Bytes that the artifacts of a task, or of a run without one, may have; more is refused with `limit_reached`.
+/// Bytes that the artifacts of a task, or of a run without one, may have by default; more is refused with
+/// `artifact_quota`.
 pub const TASK_ARTIFACT_BYTES_MAX: u64 = 100 << 20;
 
-/// Artifacts that a task, or a run without one, may keep; more is refused with `limit_reached`.
+/// Artifacts that a task, or a run without one, may keep by default; more is refused with `artifact_quota`.
 pub const TASK_ARTIFACTS_MAX: usize = 10_000;
 
 /// Tasks of which it is remembered how much they keep; beyond that all are forgotten and counted again.
@@ -239,10 +240,10 @@ pub const BLOB_PAGE: usize = 500;
 /// How long what was sent in waits for a run that uses it; then it is forgotten.
 pub const UPLOAD_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Things that wait for a run; one more is refused with `limit_reached`.
+/// Things that wait for a run; one more is refused with `artifact_quota`.
 pub const UPLOADS_MAX: usize = 1_000;
 
-/// Bytes of those; more is refused with `limit_reached`.
+/// Bytes of those by default; more is refused with `artifact_quota`.
 pub const UPLOADS_BYTES_MAX: u64 = 1 << 30;
 
 /// How often things are looked for that waited too long.
@@ -308,7 +309,7 @@ pub const LINEAGE_RUNS_MAX: usize = 500;
 /// Events that a session's history is made of; a longer one is refused with `limit_reached`.
 pub const HISTORY_EVENTS_MAX: usize = 500_000;
 
-/// Bytes of those; more is refused with `limit_reached`.
+/// Bytes of those by default; more is refused with `artifact_quota`.
 pub const HISTORY_BYTES_MAX: usize = 64 << 20;
 
 /// Runs of a session whose use is added up, the latest first; those before them are left out.

@@ -6,6 +6,7 @@
 mod admission;
 mod dispatch;
 pub(crate) mod handle;
+pub(crate) mod lent_place;
 mod patches;
 pub(crate) mod performer;
 pub(crate) mod session;
@@ -14,6 +15,7 @@ pub(crate) mod workspace;
 mod workspaces;
 
 pub use handle::WorkHandle;
+pub use lent_place::LentPlace;
 pub use patches::PatchRequest;
 pub use performer::Performer;
 pub use session::{Desk, Left, Watch};

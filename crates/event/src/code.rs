@@ -57,8 +57,13 @@ codes! {
     ApprovalNotPending = "approval_not_pending", 409, final, "permanent", "The approval was already decided, by another caller or by its timeout.", "Read the approval to see the decision; the first valid answer wins.";
     ArtifactBytesLost = "artifact_bytes_lost", 500, final, "permanent", "The artifact's bytes were stored here, and are now missing or changed on disk.", "Restore its blob from a backup; recount verify --data and recount doctor --full name it.";
     ArtifactBytesMissing = "artifact_bytes_missing", 404, final, "permanent", "The artifact is known, but its bytes are not here: its run was imported, or its producer stores them elsewhere.", "Get the bytes from where the run was recorded.";
+    ArtifactDeleted = "artifact_deleted", 410, final, "permanent", "The artifact was deleted; its id does not come back.", "Keep artifacts that you need by pinning them.";
+    ArtifactInLog = "artifact_in_log", 409, final, "permanent", "The artifact's bytes are events of its run and cannot be deleted without them.", "Prune the run, or delete its task.";
     ArtifactNotFound = "artifact_not_found", 404, final, "permanent", "No artifact with this id exists.", "List artifacts with GET /v1/artifacts; an upload that no run uses is deleted after a day.";
+    ArtifactPinned = "artifact_pinned", 409, final, "permanent", "The artifact, or the run that made it, is pinned and cannot be deleted.", "Unpin it first.";
     ArtifactPruned = "artifact_pruned", 410, final, "permanent", "The artifact was pruned with the beginning of its run.", "Pin the runs whose artifacts you want to keep.";
+    ArtifactQuota = "artifact_quota", 422, final, "permanent", "The task, or the run without a task, keeps as many artifacts as it may, or too much waits for a run.", "Delete artifacts that are not needed, or raise the setting that the detail names.";
+    ArtifactUnused = "artifact_unused", 409, final, "permanent", "No run has used the upload yet, so that it is deleted after a day.", "Attach it to a run first.";
     BodyMalformed = "body_malformed", 400, final, "permanent", "The request body is not the JSON that this endpoint expects.", "Correct the field that the detail names.";
     BodyTimeout = "body_timeout", 408, retry, "transient", "The request body did not arrive in time.", "Send the body faster, or in smaller batches.";
     BodyTooLarge = "body_too_large", 413, final, "permanent", "The request body exceeds the limit that the detail names.", "Send smaller batches; store large values as artifacts.";

@@ -122,6 +122,14 @@ impl Delivery {
         }
     }
 
+    /// All that waits, whatever the rate: the server ends, and nothing else would send it.
+    pub(crate) fn flush(&mut self, out: &mut VecDeque<OutgoingFrame>) {
+        for event in self.shaper.flush() {
+            let frame = self.frame(event);
+            out.push_back(frame);
+        }
+    }
+
     fn frame(&mut self, mut event: Event) -> OutgoingFrame {
         // Numbers would begin anew where a stream is resumed.
         event.envelope.sequence_number = None;

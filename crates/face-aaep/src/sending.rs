@@ -67,6 +67,15 @@ impl Sending {
         }
     }
 
+    /// Lets all that was read go out, whatever the rate.
+    pub(crate) fn flush(&mut self) {
+        let now = self.now_ms();
+        for projected in self.batch.drain(..) {
+            self.delivery.push(&projected.event, projected.place, now);
+        }
+        self.delivery.flush(&mut self.out);
+    }
+
     /// When there may be a frame, if nothing is taken.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.delivery.next_due().map(|due| self.began + Duration::from_millis(due))

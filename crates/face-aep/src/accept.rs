@@ -1,6 +1,7 @@
 //! Accepts requests: pure, from wire types to commands. All input is checked here once.
 
 mod artifacts;
+mod encoding;
 mod order;
 mod template;
 
@@ -26,8 +27,9 @@ use recount_run::PromptKind;
 use serde::de::DeserializeOwned;
 
 pub(crate) use self::artifacts::{Range, artifact_id, at_most, no_artifact, range, short, word};
+pub(crate) use self::encoding::prefers_gzip;
 use self::order::no_order;
-pub(crate) use self::order::{RunOptions, bounded, number as amount, order};
+pub(crate) use self::order::{RunOptions, attachments, bounded, number as amount, order};
 pub(crate) use self::template::template;
 use self::template::{Picked, picked};
 use crate::error::Refusal;

@@ -17,16 +17,35 @@ pub const IMPORT_BODY_BYTES_MAX: usize = recount_api::export::RUN_BYTES_MAX;
 /// An upload for a run; larger is refused with `body_too_large`.
 pub const UPLOAD_BODY_BYTES_MAX: usize = recount_engine::limits::ARTIFACT_BYTES_MAX;
 
+/// Bytes of a form around the file in it: boundaries, headers, other fields; larger is refused with `body_too_large`.
+pub const FORM_AROUND_BYTES_MAX: usize = 16 << 10;
+
+/// Parts of a form with an upload; more are refused with `body_malformed`, like the two limits below.
+pub const FORM_PARTS_MAX: usize = 8;
+
+/// Bytes of the headers of one part, names and values.
+pub const FORM_HEADER_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes of a field of a form that is no file.
+pub const FORM_FIELD_BYTES_MAX: usize = 4 << 10;
+
 /// Bytes of artifacts that are transferred at a time, because each is in memory whole; a transfer beyond that is
 /// refused with `store_busy`.
 pub const ARTIFACT_BYTES_AT_ONCE: usize = 160 << 20;
 
 /// The part of those that is reserved for each tenant: two of the largest artifacts. Further tenants may each use
 /// as much memory in addition.
-pub const ARTIFACT_BYTES_OWN: usize = 2 * (UPLOAD_BODY_BYTES_MAX + ARTIFACT_PIECE_BYTES);
+pub const ARTIFACT_BYTES_OWN: usize =
+    2 * (UPLOAD_BODY_BYTES_MAX + FORM_AROUND_BYTES_MAX + ARTIFACT_PIECE_BYTES);
 
 /// Bytes of one piece in which they are sent and counted.
 pub const ARTIFACT_PIECE_BYTES: usize = 64 << 10;
+
+/// What counts as transferred of bytes that are read from the log: a page of events and what is made of it.
+pub const LOGGED_BYTES_HELD: u64 = 1 << 20;
+
+/// Fewer bytes are never compressed on their way out: the framing would take what it saves.
+pub const GZIP_BYTES_MIN: u64 = 1 << 10;
 
 /// A patch up to this size is shown with its text; the text of a larger one has to be requested.
 pub const DIFF_INLINE_BYTES_MAX: u64 = 64 << 10;

@@ -100,6 +100,7 @@ fn upload(row: UploadRow) -> reply::Artifact {
         task_id: None,
         produced_by_run_id: None,
         produced_by_tool_call_id: None,
+        pinned: false,
     }
 }
 
@@ -135,6 +136,7 @@ pub(crate) fn artifact(row: ArtifactRow, diff: Option<String>) -> reply::Artifac
         task_id: row.task_id.map(|task| task.to_string()),
         produced_by_run_id: Some(row.run_id.to_string()),
         produced_by_tool_call_id: row.tool_call_id.map(String::from),
+        pinned: row.pinned,
     }
 }
 

@@ -7,6 +7,7 @@ mod artifacts;
 mod caller;
 mod changes;
 mod events;
+mod form;
 mod http;
 mod import;
 mod lineage;
@@ -14,11 +15,14 @@ mod once;
 mod orders;
 mod patches;
 mod prompts;
+mod raw;
 mod retention;
 mod runs;
 mod sessions;
 mod tag;
 mod tasks;
+mod transfer;
+mod uploads;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -81,7 +85,8 @@ where
         if route.is_tagged() {
             handled = handled.layer(middleware::from_fn(tag::tag));
         }
-        if route.takes_key() {
+        // What is sent in as bytes is told apart by more than its body: its handler looks the key up.
+        if route.takes_key() && !route.takes_bytes() {
             handled = handled.layer(middleware::from_fn_with_state(*route, once::once::<Name>));
         }
         let guarded = handled
@@ -151,10 +156,13 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::ExtendApproval => on(filter, prompts::extend_approval),
         RouteName::ExtendClarification => on(filter, prompts::extend_clarification),
         RouteName::ExtendHandoff => on(filter, prompts::extend_handoff),
-        RouteName::UploadArtifact => on(filter, artifacts::upload_artifact),
+        RouteName::UploadArtifact => on(filter, uploads::upload_artifact),
         RouteName::ListArtifacts => on(filter, artifacts::list_artifacts),
         RouteName::GetArtifact => on(filter, artifacts::get_artifact),
-        RouteName::ReadArtifact => on(filter, artifacts::read_artifact),
+        RouteName::ReadArtifact => on(filter, raw::read_artifact),
+        RouteName::PinArtifact => on(filter, artifacts::pin_artifact),
+        RouteName::UnpinArtifact => on(filter, artifacts::unpin_artifact),
+        RouteName::DeleteArtifact => on(filter, artifacts::delete_artifact),
         RouteName::ListRunArtifacts => on(filter, artifacts::list_run_artifacts),
         RouteName::ListAgents => on(filter, orders::list_agents),
         RouteName::CreateSession => on(filter, sessions::create_session),

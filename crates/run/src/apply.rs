@@ -13,7 +13,7 @@ mod turn;
 use recount_event::{Event, Payload};
 
 use crate::state::{PromptKind, State};
-pub(crate) use cost::open_turn;
+pub(crate) use cost::{child_runs, open_turn};
 
 /// Takes in the next event of the run. Panics when it is not the next one.
 pub fn apply(state: &mut State, event: &Event) {
@@ -65,6 +65,7 @@ fn fold(state: &mut State, event: &Event) {
 
         Payload::ToolRefused(refused) => tool::settled(state, &refused.tool_call_id, event.type_name()),
         Payload::ToolInvoked(invoked) => tool::invoked(state, invoked),
+        Payload::ChildRunStarted(started) => tool::started_child(state, started),
         Payload::ToolCompleted(ended)
         | Payload::ToolFailed(ended)
         | Payload::ToolCancelled(ended)

@@ -176,6 +176,8 @@ pub enum CallStage {
 pub struct Invoked {
     pub executor: Executor,
     pub(crate) shell: Option<Shell>,
+    /// Whether it started a run, whose ending will be its outcome.
+    pub(crate) has_child: bool,
 }
 
 /// The command of a call.
@@ -260,6 +262,8 @@ pub(crate) struct Cost {
     pub(crate) prior: Totals,
     /// Used by the completed turns of this run, and by failed ones as far as that was reported.
     pub(crate) turns: Totals,
+    /// Used by the runs that this one started.
+    pub(crate) children: Totals,
     /// The last `cost.tick`.
     pub(crate) ticked: Option<Totals>,
     pub(crate) warned: BTreeSet<u64>,
@@ -479,9 +483,14 @@ impl State {
         }
     }
 
-    /// What an own run has used in turns that are over, earlier runs included.
+    /// What an own run has used in turns that are over, earlier runs and the runs that it started included.
     pub fn totals_of_closed_turns(&self) -> Totals {
-        self.cost.prior.plus(self.cost.turns)
+        self.cost.prior.plus(self.cost.turns).plus(self.cost.children)
+    }
+
+    /// What the runs that this one started have used; part of its totals.
+    pub fn child_runs_used(&self) -> Totals {
+        self.cost.children
     }
 
     /// Usage before this run, by the runs it continues.
@@ -591,6 +600,11 @@ impl Call {
     /// Whether it was invoked and this server carries it out.
     pub fn is_with_server(&self) -> bool {
         matches!(self.stage, CallStage::Invoked(Invoked { executor: Executor::Server, .. }))
+    }
+
+    /// Whether it started a run, whose ending will be its outcome.
+    pub fn has_child(&self) -> bool {
+        matches!(self.stage, CallStage::Invoked(Invoked { has_child: true, .. }))
     }
 
     /// Whether the call asks a person something, and has not yet: questions are asked one at a time, after permissions,

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use recount_agent::hooks::Hooks;
 use recount_agent::mcp::{self, McpServers};
 use recount_agent::model::Registry;
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Layer, Sandbox, Surroundings};
 use recount_agent::tools::{COMMAND_TOOLS, Tools};
-use recount_agent::{Agent, CommandFacts, Settings, SystemFacts, WorkspaceFacts, Workspaces};
+use recount_agent::web::{WEB_SEARCH, WEB_TOOLS};
+use recount_agent::{Agent, CommandFacts, Experimental, Settings, SystemFacts, WorkspaceFacts, Workspaces};
 use recount_api::admin::Check;
 use recount_engine::{Engine, Error, Profiles};
 use recount_world::{Kind, World};
@@ -26,6 +28,7 @@ pub(crate) struct AgentPool {
     registry: Registry,
     tools: Tools,
     mcp: McpServers,
+    hooks: Hooks,
     policy: Policy,
     /// `Err`: why no command can run.
     sandbox: Result<Arc<Sandbox>, String>,
@@ -38,6 +41,7 @@ pub(crate) struct AgentPool {
     keep: Option<Duration>,
     /// Whether runs read the `AGENTS.md` files of their workspaces.
     workspace_instructions: bool,
+    experimental: Experimental,
     /// The configured agents.
     profiles: Arc<Profiles>,
 }
@@ -53,7 +57,9 @@ pub(crate) fn registry(config: &Config, world: &World) -> Result<Registry, Start
 /// works.
 pub fn default_system_prompt(config: &Config) -> String {
     let standard = Tools::standard();
-    let mut names: Vec<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).collect();
+    let is_found = |name: &&str| *name != WEB_SEARCH || config.runs.web.search_in_words().is_some();
+    let web = WEB_TOOLS.iter().copied().filter(is_found);
+    let mut names: Vec<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).chain(web).collect();
     names.sort_unstable();
     let sandboxed = config.runs.sandbox.mode != recount_agent::sandbox::Mode::Off;
     recount_agent::default_system(&SystemFacts {
@@ -78,6 +84,17 @@ impl AgentPool {
         if let Ok(sandbox) = &sandbox {
             tools.add_commands(sandbox);
         }
+        let lets_anybody_in = config.bind.ip().to_canonical().is_loopback() && !config.access.require_token;
+        let mut web = runs.web.clone();
+        if lets_anybody_in {
+            web = web.without_loopback(
+                "this server requires no token, so that a call could answer for a person; start it with --require-token",
+            );
+        }
+        web.add_to(&mut tools);
+        if runs.child_runs {
+            tools.add_child_runs();
+        }
         let policy = match &runs.policy {
             None => Policy::default(),
             Some(path) => read_policy(path, &tools, &runs.mcp)?,
@@ -92,11 +109,13 @@ impl AgentPool {
             allowed: runs.workspaces.iter().map(|path| as_it_is(path)).collect(),
             data,
             at_once: runs.at_once,
-            lets_anybody_in: config.bind.ip().to_canonical().is_loopback() && !config.access.require_token,
+            lets_anybody_in,
             keep: runs.keep,
             workspace_instructions: runs.workspace_instructions,
+            experimental: runs.experimental,
             tools,
             mcp: runs.mcp.clone(),
+            hooks: runs.hooks.clone(),
         }))
     }
 
@@ -125,6 +144,7 @@ impl AgentPool {
         let settings = Settings {
             models: self.registry.clone(),
             tools: self.tools.clone(),
+            hooks: self.hooks.clone(),
             mcp: self.mcp.clone().in_sandbox(self.sandbox.as_ref().ok().cloned(), self.no_network()),
             policy: self.policy.clone(),
             sandbox_layer: self.sandbox.as_ref().map_or("none".to_owned(), |sandbox| sandbox.label(false)),
@@ -137,6 +157,7 @@ impl AgentPool {
             },
             system: None,
             workspace_instructions: self.workspace_instructions,
+            experimental: self.experimental,
             profiles: self.profiles.clone(),
         };
         Agent::new(settings, engine.world().clone())
@@ -199,6 +220,11 @@ impl AgentPool {
         checks.push(match servers.as_slice() {
             [] => Check::fine("mcp", "no server is configured"),
             several => Check::fine("mcp", several.join(", ")),
+        });
+        let hooks = self.hooks.in_words();
+        checks.push(match hooks.as_slice() {
+            [] => Check::fine("hooks", "none is configured"),
+            several => Check::fine("hooks", several.join(", ")),
         });
         let folder = self.data.join(FOLDER);
         let size = world.tasks.block(Kind::Effect, move || size_of(&folder)).await;

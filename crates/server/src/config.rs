@@ -17,7 +17,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use recount_engine::Policy;
+use recount_agent::web::WebSettings;
+use recount_engine::{ArtifactQuota, Policy};
 use recount_log_sqlite::Durability;
 
 pub use self::aaep::Aaep;
@@ -27,8 +28,8 @@ pub use self::agents::Agents;
 pub(crate) use self::options::LogFormat;
 pub use self::options::Options;
 pub(crate) use self::rooms::{RoomAccess, Rooms};
-use self::runs::Folders;
 pub use self::runs::Runs;
+use self::runs::{Folders, Outside};
 use self::table::{DefaultContext, Values};
 use crate::redaction::Redaction;
 use crate::settings::{Lookup, Setting};
@@ -57,6 +58,8 @@ pub struct Config {
     pub runs: Runs,
     /// The configured agents.
     pub agents: Agents,
+    /// How much runs and uploads may keep.
+    pub artifacts: ArtifactQuota,
     /// The face for applications.
     pub aap: Aap,
     /// The face for accessibility tools.
@@ -81,8 +84,10 @@ impl Config {
         let place = DefaultContext { data: data.to_string_lossy().into_owned(), has_home: home.is_some() };
         let values = Values::read(&mut look, &options, &place)?;
         let folders = Folders { home, beside: &beside };
+        let web = WebSettings { hosts: file.web_hosts, search: file.web_search, ..WebSettings::default() };
+        let outside = Outside { mcp: &file.mcp, hooks: &file.hooks, web };
         let runs =
-            runs::settle(&mut look, &values, file.sandbox_environment, file.models, &file.mcp, &folders)?;
+            runs::settle(&mut look, &values, file.sandbox_environment, file.models, outside, &folders)?;
         let agents = agents::settle(&mut look, file.agents, &runs, folders.home.as_deref())?;
         if values.data.as_os_str().is_empty() {
             return Err(StartError::usage("no data folder is known: HOME is not set; use --data FOLDER"));
@@ -100,6 +105,11 @@ impl Config {
                 max_bytes: values.max_bytes,
             },
             sweep_every: values.sweep_every,
+            artifacts: ArtifactQuota {
+                task_bytes: values.artifact_task_bytes,
+                task_count: values.artifact_task_count,
+                upload_bytes: values.artifact_upload_bytes,
+            },
             access: Access {
                 require_token: values.require_token,
                 allowed_origins: values.allowed_origins,

@@ -171,3 +171,6 @@ pub const CONFORMANCE_PROMPT_WAIT_SHORT: Duration = Duration::from_secs(1);
 
 /// How long the slow tool of the conformance agent works before it is given up.
 pub const CONFORMANCE_TOOL_WAIT: Duration = Duration::from_millis(200);
+
+/// Artifacts that `artifacts.task_count` may allow a task; a larger setting is refused at the start.
+pub const ARTIFACTS_OF_A_TASK_MAX: usize = 1_000_000;

@@ -72,12 +72,11 @@ pub(crate) async fn face(
 pub(crate) fn at_root(router: Router, room: &'static str, address: SocketAddr) -> Router {
     Router::new().fallback(async move |mut request: Request| {
         let below = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-        let mut parts = request.uri().clone().into_parts();
-        parts.path_and_query = format!("/aaep/legacy/{room}{below}").parse().ok();
-        match Uri::from_parts(parts) {
-            Ok(uri) => *request.uri_mut() = uri,
-            Err(_) => return Refusal::new(Code::RouteNotFound, "the path cannot be read").into_response(),
-        }
+        // A path that is too long with the room's before it must not be read as `/`, which is another page.
+        let Ok(path) = format!("/aaep/legacy/{room}{below}").parse::<PathAndQuery>() else {
+            return Refusal::new(Code::RouteNotFound, "the path cannot be read").into_response();
+        };
+        *request.uri_mut() = Uri::from(path);
         request.extensions_mut().insert(ArrivedAt(address));
         router.oneshot(request).await.into_response()
     })

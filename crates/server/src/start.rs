@@ -127,7 +127,9 @@ fn serve_configured(config: &Config) -> Result<(), StartError> {
 
 /// Secrets that the configuration holds or names, besides those of `[redaction]`.
 fn known(config: &Config, registry: &Registry) -> Vec<Secret> {
-    [registry.secrets.clone(), config.agents.secrets(), config.runs.mcp.secrets().to_vec()].concat()
+    let runs = &config.runs;
+    let of_runs = [runs.mcp.secrets().to_vec(), runs.hooks.secrets().to_vec(), runs.web.secrets()].concat();
+    [registry.secrets.clone(), config.agents.secrets(), of_runs].concat()
 }
 
 /// A server within another program: what that program needs of it.
@@ -271,6 +273,7 @@ async fn assemble(
         settings,
     };
     let running = Running::on(listener, store, world, Some(home), entry, redactor).await?;
+    running.gate.tenants.limit_artifacts(config.artifacts);
     running.gate.tenants.keep_to(config.retention, config.sweep_every);
     tracing::info!("{}", pool.in_words(running.gate.lets_anybody_in()));
     Ok((running, pool))

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use recount_engine::{Engine, EngineStats, Error, Policy};
+use recount_engine::{ArtifactQuota, Engine, EngineStats, Error, Policy};
 use recount_event::Code;
 use recount_face_aep::{Refusal, SseFraming};
 use recount_log_sqlite::SqliteStore;
@@ -30,6 +30,8 @@ pub(crate) struct Tenants {
     making: tokio::sync::Mutex<()>,
     /// The retention policy of every store.
     policy: OnceLock<(Policy, Duration)>,
+    /// How much each of them may keep of artifacts.
+    quota: OnceLock<ArtifactQuota>,
     /// The agents that execute own runs, if there are any.
     agents: OnceLock<Arc<AgentPool>>,
     /// The audit trail; none without a data folder.
@@ -54,6 +56,7 @@ impl Tenants {
             world,
             making,
             policy: OnceLock::new(),
+            quota: OnceLock::new(),
             agents: OnceLock::new(),
             audit: OnceLock::new(),
         });
@@ -81,6 +84,9 @@ impl Tenants {
         let framing = Arc::new(SseFraming);
         let engine =
             Engine::open_with_key(Arc::new(store), self.world.clone(), framing, redactor, Some(key)).await?;
+        if let Some(quota) = self.quota.get() {
+            engine.write().limit_artifacts(*quota);
+        }
         if let Some((policy, every)) = self.policy.get() {
             engine.admin().keep_to(*policy, *every);
             engine.admin().keep_scrubbing();
@@ -123,6 +129,16 @@ impl Tenants {
         let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
         let others = others.iter().map(|(name, engine)| (name.clone(), engine.clone()));
         std::iter::once((TENANT_DEFAULT.to_owned(), self.default.clone())).chain(others).collect()
+    }
+
+    /// Bounds what tasks and uploads keep from now on, in all stores.
+    pub(crate) fn limit_artifacts(&self, quota: ArtifactQuota) {
+        for (_, engine) in self.all() {
+            engine.write().limit_artifacts(quota);
+        }
+        if self.quota.set(quota).is_err() {
+            tracing::warn!("the quota of artifacts was set twice; new tenants use the first one");
+        }
     }
 
     /// Prunes by this policy from now on, in all stores, and scrubs them.

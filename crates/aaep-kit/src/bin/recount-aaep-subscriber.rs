@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::scripted_subscriber::{Behaviour, Fault, Replies, Surface, run};
+use recount_aaep_kit::scripted_subscriber::{Fault, Replies, SubscriberBehaviour, SubscriberSurface, run};
 use tokio::signal::unix::{SignalKind, signal};
 
 const USAGE: &str = "\
@@ -52,9 +52,9 @@ async fn main() -> ExitCode {
     }
 }
 
-fn read(arguments: &[String]) -> Option<(String, Behaviour)> {
+fn read(arguments: &[String]) -> Option<(String, SubscriberBehaviour)> {
     let (url, options) = arguments.split_first().filter(|(url, _)| !url.starts_with('-'))?;
-    let mut behaviour = Behaviour::right();
+    let mut behaviour = SubscriberBehaviour::right();
     for pair in options.chunks(2) {
         let [name, value] = pair else { return None };
         match name.as_str() {
@@ -67,7 +67,8 @@ fn read(arguments: &[String]) -> Option<(String, Behaviour)> {
                 }
             }
             "--surface" => {
-                behaviour.surface = Surface::ALL.into_iter().find(|surface| surface.name() == value)?;
+                behaviour.surface =
+                    SubscriberSurface::ALL.into_iter().find(|surface| surface.name() == value)?;
             }
             "--level" => behaviour.level = value.parse().ok().filter(|level| (1..=3).contains(level))?,
             "--thinks-ms" => behaviour.thinks = Duration::from_millis(value.parse().ok()?),

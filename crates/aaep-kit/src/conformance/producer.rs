@@ -107,19 +107,17 @@ pub async fn run(
     sink: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<Report, RunError> {
     if !(1..=3).contains(&level) {
-        return Err(RunError::Unusable(format!("there is no level {level}; the levels are 1, 2 and 3")));
+        return Err(RunError::Unusable(format!("unknown level {level}; use 1, 2 or 3")));
     }
     if let Some(unknown) = subject.only.iter().find(|id| Requirement::named(id).is_none()) {
-        return Err(RunError::Unusable(format!(
-            "there is no requirement `{unknown}`; they are named as R-051"
-        )));
+        return Err(RunError::Unusable(format!("unknown requirement `{unknown}`; ids look like R-051")));
     }
     let began = recount_world::moment();
     let target = reach(world, subject).await?;
     let stage = Stage::new(world, subject, level, target.clone())
         .map_err(|why| RunError::Unusable(why.to_string()))?;
     let hello = hello(&stage).await?;
-    let parts: Vec<Part> = Part::ALL.into_iter().filter(|part| is_run(*part, subject, level)).collect();
+    let parts: Vec<Part> = Part::ALL.iter().copied().filter(|part| is_run(*part, subject, level)).collect();
     let mut troubles: BTreeMap<Part, String> = BTreeMap::new();
     for part in &parts {
         sink(part.says());
@@ -268,7 +266,7 @@ fn checks(
             }
             None => {
                 let why = troubles.get(&spec.part).cloned();
-                let why = why.unwrap_or_else(|| "the run did not come so far".to_owned());
+                let why = why.unwrap_or_else(|| "the run ended before this check".to_owned());
                 Check::new(spec.requirement, spec.name, spec.level(), Outcome::NotShown(why), "")
             }
         };

@@ -1,7 +1,7 @@
-//! What a run of the suite found: [`Report`], with a [`Check`] for each thing that was looked at. Written as a text that
-//! is read from top to bottom ([`Report::lines`]) and as JSON ([`Report::to_json`]). Knows nothing of how it was found.
+//! The result of a conformance run: [`Report`], with one [`Check`] for each thing that was tested. Written as text
+//! ([`Report::lines`]) and as JSON ([`Report::to_json`]). It does not know how results were obtained.
 //!
-//! Texts of the other side stand in it as they came: who prints them to a terminal makes them harmless first.
+//! Evidence holds texts of the other side as they came. Code that prints them to a terminal must escape them first.
 
 mod json;
 mod standing;
@@ -46,7 +46,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// As it stands in JSON.
+    /// Its name in JSON.
     pub fn name(&self) -> &'static str {
         match self {
             Outcome::Passed => "passed",
@@ -137,7 +137,7 @@ pub struct Tally {
 
 /// Whether the claim stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LevelVerdict {
     Passed,
     Failed,
     /// Nothing failed, but a requirement of the level was not shown, so the level is not given.
@@ -146,13 +146,13 @@ pub enum Verdict {
     NoClaim,
 }
 
-impl Verdict {
+impl LevelVerdict {
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Passed => "passed",
-            Verdict::Failed => "failed",
-            Verdict::NotShown => "not_shown",
-            Verdict::NoClaim => "no_claim",
+            LevelVerdict::Passed => "passed",
+            LevelVerdict::Failed => "failed",
+            LevelVerdict::NotShown => "not_shown",
+            LevelVerdict::NoClaim => "no_claim",
         }
     }
 }
@@ -222,46 +222,46 @@ mod tests {
             (
                 vec![check(1, Outcome::Passed), check(2, Outcome::Passed)],
                 "planner: AAEP 1.0.0 producer, level 2; recount-aaep-kit 9.9.9, 2026-05-24",
-                Verdict::Passed,
+                LevelVerdict::Passed,
                 Some(2),
             ),
             (
                 vec![check(1, Outcome::Passed), check(2, Outcome::Failed)],
                 "planner: no AAEP 1.0.0 producer of level 2 (level 1 was reached); recount-aaep-kit 9.9.9, 2026-05-24",
-                Verdict::Failed,
+                LevelVerdict::Failed,
                 Some(1),
             ),
             (
                 vec![check(1, Outcome::Failed), check(2, Outcome::Passed)],
                 "planner: no AAEP 1.0.0 producer of level 2; recount-aaep-kit 9.9.9, 2026-05-24",
-                Verdict::Failed,
+                LevelVerdict::Failed,
                 None,
             ),
             (
                 vec![],
                 "planner: no claim, because not everything of level 2 was looked at; recount-aaep-kit 9.9.9, 2026-05-24",
-                Verdict::NoClaim,
+                LevelVerdict::NoClaim,
                 None,
             ),
             (
                 vec![check(1, Outcome::Passed), check(2, Outcome::Passed), check(2, not_shown())],
                 "planner: AAEP 1.0.0 producer of level 2 not shown (level 1 was reached), because one requirement that must \
                  hold did not come up: R-051; recount-aaep-kit 9.9.9, 2026-05-24",
-                Verdict::NotShown,
+                LevelVerdict::NotShown,
                 Some(1),
             ),
             (
                 vec![check(1, not_shown()), check(2, Outcome::Passed)],
                 "planner: AAEP 1.0.0 producer of level 2 not shown, because one requirement that must hold did not come up: \
                  R-051; recount-aaep-kit 9.9.9, 2026-05-24",
-                Verdict::NotShown,
+                LevelVerdict::NotShown,
                 None,
             ),
             (
                 vec![check(1, Outcome::Passed), check(2, Outcome::Passed), outside],
                 "planner: AAEP 1.0.0 producer, level 2, except for what cannot be shown from outside: R-168; \
                  recount-aaep-kit 9.9.9, 2026-05-24",
-                Verdict::Passed,
+                LevelVerdict::Passed,
                 Some(2),
             ),
         ];
@@ -273,7 +273,7 @@ mod tests {
             );
             assert_eq!(
                 report.passed(),
-                verdict == Verdict::Passed,
+                verdict == LevelVerdict::Passed,
                 "the exit status agrees with the verdict"
             );
             assert!(!report.text().contains("ertified"));
@@ -284,16 +284,16 @@ mod tests {
     fn what_only_should_hold_withholds_no_level() {
         let hint = Check::new("R-035", "hints", 2, Outcome::NotShown("no error came".into()), "");
         let report = report(vec![check(1, Outcome::Passed), check(2, Outcome::Passed), hint]);
-        assert_eq!((report.verdict(), report.unshown()), (Verdict::Passed, vec![]));
+        assert_eq!((report.verdict(), report.unshown()), (LevelVerdict::Passed, vec![]));
     }
 
     #[test]
     fn a_look_at_single_requirements_ends_well_only_when_they_were_shown() {
         let mut report = report(vec![check(2, Outcome::NotShown("no prompt came".into()))]);
         report.partial = true;
-        assert_eq!((report.verdict(), report.passed()), (Verdict::NoClaim, false));
+        assert_eq!((report.verdict(), report.passed()), (LevelVerdict::NoClaim, false));
         report.checks[0].outcome = Outcome::Passed;
-        assert_eq!((report.verdict(), report.passed()), (Verdict::NoClaim, true));
+        assert_eq!((report.verdict(), report.passed()), (LevelVerdict::NoClaim, true));
     }
 
     #[test]

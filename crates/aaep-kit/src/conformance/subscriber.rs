@@ -1,9 +1,9 @@
-//! Tries a subscriber: plays a producer for it, on every surface, and looks at what it sends back and whether it stays.
-//! [`run`] is the way in. What a subscriber speaks or shows is not seen from here: people are asked about it when they
-//! want to be ([`Subject::person`]), and `coverage` says what cannot be told.
+//! Tests a subscriber: acts as a producer on every surface, and checks what the subscriber sends and whether it stays
+//! connected. Entry: [`run`]. What a subscriber speaks or shows cannot be observed: a person is asked about it on
+//! request ([`Subject::person`]), and `coverage` lists what cannot be tested.
 //!
-//! Most subscribers connect to a producer, so the trial begins with an address of ours at which the subscriber is to be
-//! pointed. [`push`] is for those that listen themselves.
+//! Most subscribers connect to a producer, so the test begins by printing an address to point the subscriber at.
+//! [`push`] is for subscribers that listen for connections.
 
 pub mod coverage;
 mod judge;
@@ -43,8 +43,8 @@ impl Answers {
     pub fn says(self) -> &'static str {
         match self {
             Answers::Nobody => "nobody answers prompts",
-            Answers::Accept => "it is set up to accept by itself",
-            Answers::Reject => "it is set up to reject by itself",
+            Answers::Accept => "it is configured to accept",
+            Answers::Reject => "it is configured to reject",
             Answers::Person => "a person answers its prompts",
         }
     }
@@ -93,7 +93,7 @@ pub struct Question {
 pub struct Subject {
     /// Where the trial's producer is served; port 0 takes a free one.
     pub address: SocketAddr,
-    /// Starts the subscriber, anew wherever a fresh one is needed. `{url}` stands for the address; without it somebody
+    /// Starts the subscriber, anew wherever a fresh one is needed. `{url}` stands for the address; without it a person
     /// starts the subscriber by hand.
     pub command: Option<Vec<String>>,
     pub answers: Answers,
@@ -111,10 +111,14 @@ impl Subject {
     }
 }
 
+/// The requirement that a check is for, and a sentence that holds where it passes.
+#[derive(Debug, Clone, Copy)]
+struct Expectation(&'static str, &'static str);
+
 /// What is told while the trial runs.
 #[derive(Debug)]
-pub enum Told<'a> {
-    /// A word to whoever waits, or has something to do.
+pub enum TrialNotice<'a> {
+    /// A message to the person who waits or has something to do.
     Note(&'a str),
     Check(&'a Check),
 }
@@ -122,11 +126,11 @@ pub enum Told<'a> {
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    #[error("cannot listen at {address}: {why}; take another address, or port 0 for a free one")]
+    #[error("cannot listen on {address}: {why}; use another address, or port 0 for a free port")]
     Listen { address: SocketAddr, why: std::io::Error },
     #[error("`{program}` cannot be started: {why}")]
     Start { program: String, why: std::io::Error },
-    #[error("no subscriber came to {url} within {seconds} s{more}")]
+    #[error("no subscriber connected to {url} within {seconds} s{more}")]
     NobodyCame { url: String, seconds: u64, more: String },
     #[error("{0}")]
     Push(String),
@@ -137,7 +141,7 @@ pub async fn run(
     world: &World,
     subject: &Subject,
     level: u8,
-    sink: &mut (dyn FnMut(Told<'_>) + Send),
+    sink: &mut (dyn FnMut(TrialNotice<'_>) + Send),
 ) -> Result<Report, TrialError> {
     let mut trial = trial::Trial::begin(world, subject, level, sink).await?;
     parts::hello::run(&mut trial).await?;

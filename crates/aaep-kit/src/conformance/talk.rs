@@ -216,7 +216,7 @@ impl Talk {
         self.signs()
     }
 
-    /// Says goodbye where there is somebody to say it to, and ends the connection.
+    /// Closes the subscription, where there is one, and ends the connection.
     pub(crate) async fn close(self) -> Transcript {
         if let (Some(id), None) = (&self.id, self.ended()) {
             let close = serde_json::json!({

@@ -13,7 +13,7 @@ pub enum Way {
     Heard,
     /// We did.
     Sent,
-    /// We did, and it must have no effect; whoever judges the other side passes over it.
+    /// We did, and it must have no effect; checks of the other side skip it.
     Vain,
 }
 

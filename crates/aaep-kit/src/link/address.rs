@@ -1,4 +1,4 @@
-//! Addresses of producers: read, told apart, and joined. Knows no connection.
+//! Parses, classifies and joins the addresses of producers. It opens no connection.
 
 use std::str::FromStr;
 

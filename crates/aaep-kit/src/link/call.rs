@@ -1,7 +1,7 @@
-//! Calls over HTTP. See [`Caller`]. Also what event streams and WebSockets are opened with, so that TLS, tokens and
-//! waits are one thing.
+//! HTTP calls: [`Caller`]. Event streams and WebSockets are opened with it too, so TLS, tokens and timeouts are
+//! handled in one place.
 //!
-//! `https://` is spoken with the roots of the system, computed by ring (docs/decisions/0015).
+//! `https://` uses the root certificates of the system and ring (docs/decisions/0015).
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub struct Caller {
 
 /// The answer to a call, whatever its status.
 #[derive(Debug, Clone)]
-pub struct Reply {
+pub struct HttpReply {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct Reply {
     pub took: Duration,
 }
 
-impl Reply {
+impl HttpReply {
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -50,7 +50,7 @@ impl Caller {
         let url = Url::parse(address)
             .map_err(|why| LinkError::Unusable(format!("{address:?} is no address of a server ({why})")))?;
         let token = token.map(bearer).transpose()?;
-        // Whose cryptography TLS uses is for the process to say, once; that somebody has said it is as good.
+        // Whose cryptography TLS uses is for the process to say, once; an earlier choice is as good.
         rustls::crypto::ring::default_provider().install_default().ok();
         let mut http = reqwest::Client::builder()
             .connect_timeout(patience)
@@ -72,13 +72,13 @@ impl Caller {
         Ok(Caller { http, token, patience })
     }
 
-    pub async fn get(&self, url: &str) -> Result<Reply, LinkError> {
+    pub async fn get(&self, url: &str) -> Result<HttpReply, LinkError> {
         let began = recount_world::moment();
         self.finish(url, self.request(Method::GET, url), began).await
     }
 
     /// Sends JSON.
-    pub async fn post(&self, url: &str, body: &[u8]) -> Result<Reply, LinkError> {
+    pub async fn post(&self, url: &str, body: &[u8]) -> Result<HttpReply, LinkError> {
         let began = recount_world::moment();
         let request =
             self.request(Method::POST, url).header(CONTENT_TYPE, "application/json").body(body.to_vec());
@@ -133,11 +133,11 @@ impl Caller {
         url: &str,
         request: RequestBuilder,
         began: tokio::time::Instant,
-    ) -> Result<Reply, LinkError> {
+    ) -> Result<HttpReply, LinkError> {
         let response = self.head(url, request).await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = self.body(url, response).await?;
-        Ok(Reply { status, headers, body, took: began.elapsed() })
+        Ok(HttpReply { status, headers, body, took: began.elapsed() })
     }
 }
 

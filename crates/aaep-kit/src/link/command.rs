@@ -1,5 +1,5 @@
-//! A producer that is a program of ours: started here, heard on its output, answered on its input, one text a line.
-//! See [`Command`]. What it writes to its error output goes to ours.
+//! A producer that runs as a child process: [`Command`] starts it, reads its output and writes its input, one text a
+//! line. Its error output goes to ours.
 
 use std::borrow::Cow;
 use std::process::Stdio;
@@ -35,7 +35,7 @@ pub(super) struct Command {
     requests: u64,
     comments: u64,
     comments_told: u64,
-    begun: bool,
+    is_started: bool,
 }
 
 /// One line of JSON-RPC.
@@ -93,7 +93,7 @@ impl Command {
             requests: 0,
             comments: 0,
             comments_told: 0,
-            begun: false,
+            is_started: false,
         })
     }
 
@@ -144,7 +144,7 @@ impl Command {
             self.read.advance(1);
             self.searched = 0;
             let mut line = std::str::from_utf8(&line).map_err(|_| LinkError::NotText)?;
-            if !std::mem::replace(&mut self.begun, true) {
+            if !std::mem::replace(&mut self.is_started, true) {
                 line = line.strip_prefix('\u{feff}').unwrap_or(line);
             }
             let line = line.trim_matches([' ', '\t', '\r']);

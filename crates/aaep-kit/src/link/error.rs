@@ -1,4 +1,4 @@
-//! How a link fails. See [`LinkError`].
+//! Errors of links: [`LinkError`].
 
 use std::time::Duration;
 
@@ -17,7 +17,9 @@ pub enum LinkError {
     #[error("{url} answered with status {status}{}", excerpt(.body))]
     Refused { url: String, status: u16, body: Vec<u8> },
     /// It answered with something else than events.
-    #[error("{url} answered with {what}, which is no event stream; is this the address of an AAEP producer?")]
+    #[error(
+        "{url} answered with {what}, which is not an event stream; check that this is the address of an AAEP producer"
+    )]
     NotAStream { url: String, what: String },
     /// It answered a handshake with nothing, for as long as one waits.
     #[error("the subscription.request was not answered within {} ms", .waited.as_millis())]
@@ -30,20 +32,20 @@ pub enum LinkError {
     #[error("the connection broke: {reason}")]
     Broken { reason: String },
     /// A message is longer than is read.
-    #[error("a message is longer than {limit} bytes (MESSAGE_BYTES_MAX); nothing of it was taken")]
+    #[error("a message exceeds {limit} bytes (MESSAGE_BYTES_MAX); it was discarded")]
     TooLong { limit: usize },
-    #[error("a binary message of {bytes} bytes came; the protocol sends text only")]
+    #[error("received a binary message of {bytes} bytes; the protocol uses text only")]
     Binary { bytes: usize },
-    #[error("a message is not UTF-8; the protocol sends UTF-8 only")]
+    #[error("a message is not UTF-8; the protocol uses UTF-8 only")]
     NotText,
     /// The last message is not whole.
-    #[error("it ended in the middle of a message, after {bytes} bytes of it; these were not taken")]
+    #[error("the connection ended inside a message, after {bytes} bytes; they were discarded")]
     CutOff { bytes: usize },
     /// What came is not what this transport carries.
     #[error("{0}")]
     Protocol(String),
     /// A request of ours was answered with an error of JSON-RPC. The link goes on.
-    #[error("the request {id} was answered with the error {code}: {message}")]
+    #[error("request {id} failed with error {code}: {message}")]
     Rpc { id: u64, code: i64, message: String },
     /// A command ended, and not well.
     #[error("the command {command:?} ended with {status}")]

@@ -1,7 +1,7 @@
-//! A WebSocket, from the subscriber's end. See [`Socket`].
+//! The subscriber's end of a WebSocket: [`Socket`].
 //!
-//! The connection is opened like any other call, so TLS, tokens and refusals are those of [`super::call`]; only what
-//! comes behind the switch is the library's.
+//! The connection is opened like any other call, so TLS, tokens and refusals are those of [`super::call`]; the library
+//! handles only what follows the switch of protocols.
 
 use std::time::Duration;
 

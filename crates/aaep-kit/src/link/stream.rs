@@ -1,4 +1,4 @@
-//! An event stream, read. See [`Stream`]. Frames are made of bytes by `recount_transport::sse`.
+//! Reads an event stream: [`Stream`]. `recount_transport::sse` decodes its frames.
 
 use std::time::Duration;
 

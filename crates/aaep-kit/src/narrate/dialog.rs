@@ -5,6 +5,7 @@
 use recount_aaep::wire::{Decision, ReplyToken, Response};
 
 use super::open_prompt::{AskedPrompt, PromptKind};
+use super::phrases::{PhraseKey, Phrases};
 use crate::limits;
 
 /// A key.
@@ -39,14 +40,14 @@ pub(super) enum PromptAnswer {
 
 impl PromptAnswer {
     /// As it is spoken when it was sent.
-    pub(super) fn spoken(&self, prompt: &AskedPrompt) -> String {
+    pub(super) fn spoken(&self, prompt: &AskedPrompt, phrases: &Phrases) -> String {
+        let answered = |answer: &str| phrases.say(PhraseKey::Answered, &[("answer", answer.into())]);
         match self {
-            PromptAnswer::Decision(Decision::Accept) => "Approved.".to_owned(),
-            PromptAnswer::Decision(_) => "Rejected.".to_owned(),
-            PromptAnswer::Response(Response::Bool(yes)) => {
-                format!("Answered: {}.", if *yes { "yes" } else { "no" })
-            }
-            PromptAnswer::Response(Response::Number(number)) => format!("Answered: {number}."),
+            PromptAnswer::Decision(Decision::Accept) => phrases.plain(PhraseKey::Approved),
+            PromptAnswer::Decision(_) => phrases.plain(PhraseKey::Rejected),
+            PromptAnswer::Response(Response::Bool(true)) => phrases.plain(PhraseKey::AnsweredYes),
+            PromptAnswer::Response(Response::Bool(false)) => phrases.plain(PhraseKey::AnsweredNo),
+            PromptAnswer::Response(Response::Number(number)) => answered(&number.to_string()),
             PromptAnswer::Response(Response::Text(text)) => {
                 let label = match &prompt.asks {
                     PromptKind::Clarification { choices, .. } => {
@@ -54,7 +55,7 @@ impl PromptAnswer {
                     }
                     PromptKind::Confirmation { .. } => None,
                 };
-                format!("Answered: {}.", super::wording::line(label.unwrap_or(text)))
+                answered(&super::wording::line(label.unwrap_or(text)))
             }
         }
     }
@@ -86,13 +87,14 @@ pub(super) fn yes_or_no(prompt: &AskedPrompt, yes: bool) -> YesOrNo {
 }
 
 /// An answer that was typed, or why it is none.
-pub(super) fn typed(prompt: &AskedPrompt, text: &str) -> Result<PromptAnswer, String> {
+pub(super) fn typed(prompt: &AskedPrompt, text: &str, phrases: &Phrases) -> Result<PromptAnswer, String> {
+    let about = |key| phrases.say(key, &[("text", text.trim().into())]);
     let text = text.trim();
     let PromptKind::Clarification { numeric, freetext, choices, .. } = &prompt.asks else {
-        return Err(prompt.asks.keys());
+        return Err(prompt.asks.keys(phrases));
     };
     if text.is_empty() {
-        return Err("Nothing was typed. Press a to type an answer.".to_owned());
+        return Err(phrases.plain(PhraseKey::NothingTyped));
     }
     if let Some(choice) = choices.iter().find(|choice| choice.value == text || choice.label == text) {
         return Ok(PromptAnswer::Response(Response::Text(choice.value.clone())));
@@ -101,8 +103,8 @@ pub(super) fn typed(prompt: &AskedPrompt, text: &str) -> Result<PromptAnswer, St
     match (number, numeric, freetext) {
         (Some(number), true, _) => Ok(PromptAnswer::Response(Response::Number(number))),
         (_, _, true) => Ok(PromptAnswer::Response(Response::Text(text.to_owned()))),
-        (None, true, false) => Err(format!("{text} is not a number. Press a to type one.")),
-        _ => Err(format!("{text} is not one of the choices. {}", prompt.asks.keys())),
+        (None, true, false) => Err(about(PhraseKey::NotANumber)),
+        _ => Err(format!("{} {}", about(PhraseKey::NotAChoice), prompt.asks.keys(phrases))),
     }
 }
 
@@ -114,8 +116,3 @@ pub(super) fn type_character(text: &mut String, character: char) -> bool {
     }
     fits
 }
-
-/// What `?` speaks.
-pub(super) const HELP: &str = "Space or s: silence. r: repeat the last, 3 r the last three. w: where am I. \
-    p: read the next prompt. y: approve or yes. n: reject or no. a: type an answer. A number and Enter: choose an \
-    answer. Plus and minus: more or less detail. e: ask for more time. c: cancel the run. q: quit.";

@@ -1,6 +1,6 @@
 //! Pieces of output that are joined until they may be spoken: [`HeldText`]. Pure.
 //!
-//! A piece with the hint `none` ends nowhere and is never spoken by itself. Pieces that were heard are not spoken
+//! A piece with the hint `none` ends nowhere and is not spoken by itself, unless nothing follows it for long. Pieces that were heard are not spoken
 //! again.
 
 use recount_aaep::wire::{Boundary, OutputStreaming};
@@ -15,12 +15,15 @@ pub(super) struct HeldText {
     heard: u64,
     text: String,
     language: Option<String>,
+    /// When the last piece came.
+    came_ms: u64,
 }
 
 impl HeldText {
     /// Takes a piece. Answers texts that may be spoken, each with its language where one is named.
-    pub(super) fn take(&mut self, piece: &OutputStreaming) -> Vec<(String, Option<String>)> {
+    pub(super) fn take(&mut self, piece: &OutputStreaming, now_ms: u64) -> Vec<(String, Option<String>)> {
         let mut ready = Vec::new();
+        self.came_ms = now_ms;
         // Without a name, an output begins where the position does.
         if piece.output_id != self.output || (piece.output_id.is_none() && piece.position == 0) {
             ready.extend(self.flush());
@@ -41,6 +44,11 @@ impl HeldText {
             ready.extend(self.flush());
         }
         ready
+    }
+
+    /// When what is held is spoken, if nothing follows.
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        (!self.text.trim().is_empty()).then(|| self.came_ms.saturating_add(limits::HELD_TEXT_MS_MAX))
     }
 
     /// All that is held, whatever it ends in.
@@ -78,7 +86,7 @@ mod tests {
         for (pieces, expected) in cases {
             let mut held = HeldText::default();
             let ready: Vec<String> =
-                pieces.iter().flat_map(|piece| held.take(piece)).map(|(text, _)| text).collect();
+                pieces.iter().flat_map(|piece| held.take(piece, 0)).map(|(text, _)| text).collect();
             assert_eq!(ready, expected, "{pieces:?}");
         }
     }
@@ -86,14 +94,14 @@ mod tests {
     #[test]
     fn another_output_and_another_language_end_what_is_held() {
         let mut held = HeldText::default();
-        assert_eq!(held.take(&piece(0, "One", "none", false)), []);
+        assert_eq!(held.take(&piece(0, "One", "none", false), 0), []);
         let mut other = piece(3, "deux", "none", false);
         other.language = Some("fr".to_owned());
-        assert_eq!(held.take(&other), [("One".to_owned(), None)]);
+        assert_eq!(held.take(&other, 0), [("One".to_owned(), None)]);
         let mut second = piece(0, "Three.", "sentence", false);
         second.output_id = Some("out_2".to_owned());
         let fr = Some("fr".to_owned());
-        assert_eq!(held.take(&second), [("deux".to_owned(), fr), ("Three.".to_owned(), None)]);
+        assert_eq!(held.take(&second, 0), [("deux".to_owned(), fr), ("Three.".to_owned(), None)]);
         assert_eq!(held.flush(), None);
     }
 }

@@ -5,15 +5,14 @@ use recount_aaep::wire::{
     Capabilities, ClarificationReply, ConfirmationReply, Response, SubscriptionRenegotiate, Timestamp,
 };
 
-use super::dialog::{self, Dialog, HELP, NarratorKey, PromptAnswer, YesOrNo};
+use super::dialog::{self, Dialog, NarratorKey, PromptAnswer, YesOrNo};
 use super::narrator::{Narrator, NarratorEffect};
 use super::open_prompt::{AskedPrompt, PromptKind};
 use super::outgoing::Outgoing;
+use super::phrases::PhraseKey;
 use super::utterance::SpeechPriority;
 use super::wording;
 use crate::limits;
-
-const NOT_CONNECTED: &str = "Not connected. Nothing was sent. Press the key again when it is connected.";
 
 impl Narrator {
     /// A key was pressed. `skipped` is how many utterances were cut short so far.
@@ -31,23 +30,23 @@ fn press(narrator: &mut Narrator, key: NarratorKey, now_ms: u64, skipped: u64) {
                 let accept = PromptAnswer::Decision(recount_aaep::wire::Decision::Accept);
                 answer(narrator, &prompt, &accept, now_ms);
             }
-            (_, Some(_)) => narrator.say_reply("Not approved. The prompt is still open."),
-            (_, None) => narrator.say_reply("The prompt is closed. Nothing was sent."),
+            (_, Some(_)) => narrator.reply(PhraseKey::NotApproved),
+            (_, None) => narrator.reply(PhraseKey::PromptClosed),
         },
         Dialog::Cancelling(session) => match (key, narrator.sessions.get(session)) {
             (NarratorKey::Enter, Some(known)) if known.end.is_none() => {
                 let session = known.id.clone();
                 match narrator.subscription.clone() {
                     Some(subscription) => {
-                        narrator.say_reply("Asked to cancel.");
+                        narrator.reply(PhraseKey::CancelAsked);
                         let cancel = Outgoing::Cancel { subscription, session };
                         narrator.effects.push(NarratorEffect::Send(cancel));
                     }
-                    None => narrator.say_reply(NOT_CONNECTED),
+                    None => narrator.reply(PhraseKey::NotConnectedNotSent),
                 }
             }
-            (NarratorKey::Enter, _) => narrator.say_reply("The run has ended already."),
-            _ => narrator.say_reply("Not cancelled."),
+            (NarratorKey::Enter, _) => narrator.reply(PhraseKey::EndedAlready),
+            _ => narrator.reply(PhraseKey::NotCancelled),
         },
         Dialog::Typing { token, text } => typing(narrator, key, token, text, now_ms),
     }
@@ -69,17 +68,17 @@ fn command(narrator: &mut Narrator, key: NarratorKey, now_ms: u64, skipped: u64)
                 narrator.effects.push(NarratorEffect::Cut);
                 narrator.read(&prompt, now_ms);
             }
-            None => narrator.say_reply("No prompt is open."),
+            None => narrator.reply(PhraseKey::NoPrompt),
         },
         NarratorKey::Char(yes @ ('y' | 'n')) => yes_or_no(narrator, yes == 'y', now_ms),
         NarratorKey::Char('a') => begin_typing(narrator, now_ms),
         NarratorKey::Enter if !digits.is_empty() => choose(narrator, &digits, now_ms),
         NarratorKey::Char('e') => extend(narrator),
         NarratorKey::Char('c') => ask_to_cancel(narrator),
-        NarratorKey::Char('?' | 'h') => narrator.say_reply(HELP),
+        NarratorKey::Char('?' | 'h') => narrator.reply(PhraseKey::Help),
         NarratorKey::Char('q') => narrator.effects.push(NarratorEffect::Quit),
         NarratorKey::Escape | NarratorKey::Enter | NarratorKey::Backspace => {}
-        NarratorKey::Char(_) => narrator.say_reply("Not a key here. Press question mark for help."),
+        NarratorKey::Char(_) => narrator.reply(PhraseKey::NotAKey),
     }
 }
 
@@ -90,7 +89,8 @@ fn press_digit(narrator: &mut Narrator, digit: char) {
     }
     narrator.digits.push(digit);
     if let Some((_, choice)) = chosen(narrator, &narrator.digits) {
-        let text = format!("{}: {}. Press Enter to answer.", narrator.digits, choice.1);
+        let puts = [("number", (&narrator.digits).into()), ("answer", (&choice.1).into())];
+        let text = narrator.phrases.say(PhraseKey::Choice, &puts);
         narrator.say_reply(&text);
     }
 }
@@ -109,44 +109,42 @@ fn choose(narrator: &mut Narrator, digits: &str, now_ms: u64) {
         Some((prompt, (value, _))) => {
             answer(narrator, &prompt, &PromptAnswer::Response(Response::Text(value)), now_ms);
         }
-        None => narrator.say_reply(&format!("No open prompt has a choice {digits}.")),
+        None => narrator.say_reply(&narrator.phrases.say(PhraseKey::NoChoice, &[("number", digits.into())])),
     }
 }
 
 fn yes_or_no(narrator: &mut Narrator, yes: bool, now_ms: u64) {
     let Some(prompt) = narrator.prompts.current().cloned() else {
-        return narrator.say_reply("No prompt is open.");
+        return narrator.reply(PhraseKey::NoPrompt);
     };
     if narrator.prompts.has_just_changed(now_ms) {
-        return narrator.say_reply("The prompt has just changed. Listen, and press the key again.");
+        return narrator.reply(PhraseKey::PromptChanged);
     }
     match dialog::yes_or_no(&prompt, yes) {
         YesOrNo::Answer(given) => answer(narrator, &prompt, &given, now_ms),
         YesOrNo::ConfirmFirst => {
             narrator.dialog = Dialog::Confirming(prompt.token);
-            narrator.say_reply(
-                "High risk or not to be undone. Press Enter to approve, any other key to go back.",
-            );
+            narrator.reply(PhraseKey::ConfirmFirst);
         }
-        YesOrNo::NotTaken => narrator.say_reply(&prompt.asks.keys()),
+        YesOrNo::NotTaken => narrator.say_reply(&prompt.asks.keys(narrator.phrases)),
     }
 }
 
 fn begin_typing(narrator: &mut Narrator, now_ms: u64) {
     let Some(prompt) = narrator.prompts.current().cloned() else {
-        return narrator.say_reply("No prompt is open.");
+        return narrator.reply(PhraseKey::NoPrompt);
     };
     if narrator.prompts.has_just_changed(now_ms) {
-        return narrator.say_reply("The prompt has just changed. Listen, and press the key again.");
+        return narrator.reply(PhraseKey::PromptChanged);
     }
     match &prompt.asks {
         PromptKind::Clarification { freetext, numeric, choices, .. }
             if *freetext || *numeric || !choices.is_empty() =>
         {
             narrator.dialog = Dialog::Typing { token: prompt.token, text: String::new() };
-            narrator.say_reply("Type the answer, then Enter. Escape goes back.");
+            narrator.reply(PhraseKey::TypeAnswer);
         }
-        asks => narrator.say_reply(&asks.keys()),
+        asks => narrator.say_reply(&asks.keys(narrator.phrases)),
     }
 }
 
@@ -158,12 +156,12 @@ fn typing(
     now_ms: u64,
 ) {
     let Some(prompt) = narrator.open_prompt(&token) else {
-        return narrator.say_reply("The prompt is closed. Nothing was sent.");
+        return narrator.reply(PhraseKey::PromptClosed);
     };
     match key {
         NarratorKey::Enter => {
             narrator.effects.push(NarratorEffect::Echo("\n".to_owned()));
-            match dialog::typed(&prompt, &text) {
+            match dialog::typed(&prompt, &text, narrator.phrases) {
                 Ok(given) => answer(narrator, &prompt, &given, now_ms),
                 Err(why) => narrator.say_reply(&why),
             }
@@ -171,7 +169,7 @@ fn typing(
         }
         NarratorKey::Escape => {
             narrator.effects.push(NarratorEffect::Echo("\n".to_owned()));
-            return narrator.say_reply("Not answered. The prompt is still open.");
+            return narrator.reply(PhraseKey::NotAnswered);
         }
         NarratorKey::Backspace => {
             if text.pop().is_some() {
@@ -190,7 +188,7 @@ fn typing(
 /// Sends an answer. What became of it shows in later events: the protocol acknowledges nothing.
 fn answer(narrator: &mut Narrator, prompt: &AskedPrompt, given: &PromptAnswer, now_ms: u64) {
     let Some(subscription) = narrator.subscription.clone() else {
-        return narrator.say_reply(NOT_CONNECTED);
+        return narrator.reply(PhraseKey::NotConnectedNotSent);
     };
     let token = prompt.token.clone();
     let timestamp = Timestamp::of_millis(i64::try_from(now_ms).unwrap_or(i64::MAX));
@@ -202,7 +200,7 @@ fn answer(narrator: &mut Narrator, prompt: &AskedPrompt, given: &PromptAnswer, n
             ClarificationReply::new(token, response.clone(), subscription, timestamp).into()
         }
     };
-    narrator.say_reply(&given.spoken(prompt));
+    narrator.say_reply(&given.spoken(prompt, narrator.phrases));
     narrator.prompts.answered(&prompt.token);
     narrator.effects.push(NarratorEffect::Send(message.into()));
     if let Some(next) = narrator.prompts.advance(now_ms).cloned() {
@@ -214,7 +212,7 @@ fn answer(narrator: &mut Narrator, prompt: &AskedPrompt, given: &PromptAnswer, n
 fn repeat(narrator: &mut Narrator, count: usize) {
     let count = count.clamp(1, limits::NARRATED_HISTORY_MAX).min(narrator.history.len());
     if count == 0 {
-        return narrator.say_reply("Nothing was spoken yet.");
+        return narrator.reply(PhraseKey::NothingSpoken);
     }
     let last: Vec<_> = narrator.history.iter().skip(narrator.history.len() - count).cloned().collect();
     narrator.effects.push(NarratorEffect::Cut);
@@ -226,16 +224,16 @@ fn repeat(narrator: &mut Narrator, count: usize) {
 
 fn where_am_i(narrator: &mut Narrator, now_ms: u64, skipped: u64) {
     narrator.effects.push(NarratorEffect::Cut);
+    let phrases = narrator.phrases;
     let active = narrator.sessions.active().count();
     let lead = match (active, narrator.sessions.last()) {
-        (0, None) => "Nothing has happened yet.".to_owned(),
-        (0, Some(_)) if narrator.names_sessions => "No run is active.".to_owned(),
-        (0, Some(_)) => "The run has ended.".to_owned(),
-        (1, _) if !narrator.names_sessions => String::new(),
-        (1, _) => "1 run is active.".to_owned(),
-        (count, _) => format!("{count} runs are active."),
+        (0, None) => Some(phrases.plain(PhraseKey::NothingHappened)),
+        (0, Some(_)) if narrator.names_sessions => Some(phrases.plain(PhraseKey::NoRunActive)),
+        (0, Some(_)) => Some(phrases.plain(PhraseKey::RunEnded)),
+        (1, _) if !narrator.names_sessions => None,
+        (count, _) => Some(phrases.say(PhraseKey::RunsActive, &[("count", (count as u64).into())])),
     };
-    if !lead.is_empty() {
+    if let Some(lead) = lead {
         narrator.say_own(SpeechPriority::Message, &lead);
     }
     let newest: Vec<(u32, String, String)> = narrator
@@ -246,8 +244,11 @@ fn where_am_i(narrator: &mut Narrator, now_ms: u64, skipped: u64) {
         .map(|session| (session.number, session.doing.clone(), session.language.clone()))
         .collect();
     for (number, doing, language) in newest.into_iter().rev() {
-        let doing = if doing.is_empty() { "It has not started.".to_owned() } else { doing };
-        let text = if narrator.names_sessions { format!("Run {number}: {doing}") } else { doing };
+        let (doing, language) = match doing.is_empty() {
+            true => (phrases.plain(PhraseKey::NotStarted), phrases.tag().to_owned()),
+            false => (doing, language),
+        };
+        let text = if narrator.names_sessions { narrator.run_says(number, &doing) } else { doing };
         let utterance = super::utterance::Utterance {
             priority: SpeechPriority::Message,
             text,
@@ -256,32 +257,37 @@ fn where_am_i(narrator: &mut Narrator, now_ms: u64, skipped: u64) {
         };
         narrator.effects.push(NarratorEffect::Speak(utterance));
     }
-    let prompts: Vec<String> = narrator.prompts.open().map(|prompt| prompt.time_left(now_ms)).collect();
+    let prompts: Vec<String> =
+        narrator.prompts.open().map(|prompt| prompt.time_left(now_ms, phrases)).collect();
     let open = match prompts.as_slice() {
-        [] => "No prompt is open.".to_owned(),
-        [left] => format!("1 prompt is open: {left} Press p to hear it."),
+        [] => phrases.plain(PhraseKey::NoPrompt),
+        [left] => phrases.say(PhraseKey::PromptOpen, &[("left", left.into())]),
         [first, ..] => {
-            format!("{} prompts are open; of the first, {first} Press p to hear it.", prompts.len())
+            let puts = [("count", (prompts.len() as u64).into()), ("left", first.into())];
+            phrases.say(PhraseKey::PromptsOpen, &puts)
         }
     };
     narrator.say_own(SpeechPriority::Message, &open);
     if skipped > 0 {
-        let text = format!("{skipped} utterances were cut short so far; r repeats the last ones.");
+        let text = phrases.say(PhraseKey::CutShort, &[("count", skipped.into())]);
         narrator.say_own(SpeechPriority::Message, &text);
     }
     if narrator.subscription.is_none() {
-        narrator.say_own(SpeechPriority::Message, "Not connected.");
+        narrator.say_own(SpeechPriority::Message, &phrases.plain(PhraseKey::NotConnected));
     }
 }
 
 fn change_level(narrator: &mut Narrator, up: bool) {
-    let Some(level) = narrator.level.step(up) else {
-        let text =
-            format!("{} is the {} level.", narrator.level.word(), if up { "highest" } else { "lowest" });
-        return narrator.say_reply(&text);
+    let (key, level) = match narrator.level.step(up) {
+        Some(level) => (PhraseKey::LevelNow, Some(level)),
+        None if up => (PhraseKey::LevelHighest, None),
+        None => (PhraseKey::LevelLowest, None),
     };
+    let word = narrator.phrases.plain(level.unwrap_or(narrator.level).word());
+    let text = narrator.phrases.say(key, &[("level", (&word).into())]);
+    narrator.say_reply(&text);
+    let Some(level) = level else { return };
     narrator.level = level;
-    narrator.say_reply(&format!("Level {}.", level.word()));
     if let Some(subscription) = narrator.subscription.clone() {
         let capabilities = Capabilities {
             preferred_verbosity: Some(level.verbosity()),
@@ -296,11 +302,14 @@ fn change_level(narrator: &mut Narrator, up: bool) {
 /// PromptKind for more time to answer the current prompt.
 fn extend(narrator: &mut Narrator) {
     let Some(token) = narrator.prompts.current().map(|prompt| prompt.token.clone()) else {
-        return narrator.say_reply("No prompt is open.");
+        return narrator.reply(PhraseKey::NoPrompt);
     };
-    let Some(subscription) = narrator.subscription.clone() else { return narrator.say_reply(NOT_CONNECTED) };
-    let time = wording::seconds(limits::EXTENSION_SECONDS);
-    narrator.say_reply(&format!("Asked for {time} more."));
+    let Some(subscription) = narrator.subscription.clone() else {
+        return narrator.reply(PhraseKey::NotConnectedNotSent);
+    };
+    let time = wording::seconds(limits::EXTENSION_SECONDS, narrator.phrases);
+    let text = narrator.phrases.say(PhraseKey::AskedForTime, &[("time", (&time).into())]);
+    narrator.say_reply(&text);
     narrator.effects.push(NarratorEffect::Send(Outgoing::Extend { subscription, token }));
 }
 
@@ -310,11 +319,14 @@ fn ask_to_cancel(narrator: &mut Narrator) {
     let session = of_prompt.unwrap_or(narrator.last_session);
     match narrator.sessions.get(session) {
         Some(known) if known.end.is_none() => {
-            let which = if narrator.names_sessions { format!("run {session}") } else { "the run".to_owned() };
-            let text = format!("Cancel {which}? Press Enter to cancel it, any other key to go back.");
+            let run = u64::from(session).into();
+            let text = match narrator.names_sessions {
+                true => narrator.phrases.say(PhraseKey::CancelRunOf, &[("run", run)]),
+                false => narrator.phrases.plain(PhraseKey::CancelRun),
+            };
             narrator.dialog = Dialog::Cancelling(session);
             narrator.say_reply(&text);
         }
-        _ => narrator.say_reply("No active run to cancel."),
+        _ => narrator.reply(PhraseKey::NothingToCancel),
     }
 }

@@ -2,6 +2,8 @@
 
 use recount_aaep::wire::{Pace, Verbosity};
 
+use super::phrases::PhraseKey;
+
 /// How much is spoken, from least to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum SpeechLevel {
@@ -20,12 +22,13 @@ impl SpeechLevel {
     pub const ALL: [SpeechLevel; 4] =
         [SpeechLevel::Brief, SpeechLevel::Terse, SpeechLevel::Normal, SpeechLevel::Detailed];
 
-    pub fn word(self) -> &'static str {
+    /// What it is called.
+    pub(super) fn word(self) -> PhraseKey {
         match self {
-            SpeechLevel::Brief => "brief",
-            SpeechLevel::Terse => "terse",
-            SpeechLevel::Normal => "normal",
-            SpeechLevel::Detailed => "detailed",
+            SpeechLevel::Brief => PhraseKey::LevelBrief,
+            SpeechLevel::Terse => PhraseKey::LevelTerse,
+            SpeechLevel::Normal => PhraseKey::LevelNormal,
+            SpeechLevel::Detailed => PhraseKey::LevelDetailed,
         }
     }
 

@@ -10,7 +10,8 @@ use super::dialog::Dialog;
 use super::level::SpeechLevel;
 use super::open_prompt::{Added, AskedPrompt, OpenPrompts, PromptKind};
 use super::outgoing::Outgoing;
-use super::sessions::{NarratedSessions, SessionEnd};
+use super::phrases::{PhraseKey, Phrases, Put};
+use super::sessions::{NarratedSession, NarratedSessions, SessionEnd};
 use super::utterance::{SpeechPriority, Utterance};
 use super::wording;
 use crate::limits;
@@ -38,6 +39,7 @@ pub enum NarratorEffect {
 #[derive(Debug)]
 pub struct Narrator {
     pub(super) level: SpeechLevel,
+    pub(super) phrases: &'static Phrases,
     /// Whether sessions are named by their number where the speaker changes.
     pub(super) names_sessions: bool,
     pub(super) subscription: Option<SubscriptionId>,
@@ -54,10 +56,11 @@ pub struct Narrator {
 }
 
 impl Narrator {
-    /// With `names_sessions`, utterances name their session where it changes.
-    pub fn new(level: SpeechLevel, names_sessions: bool) -> Self {
+    /// With `names_sessions`, utterances name their session where it changes. Its own words are `phrases`.
+    pub fn new(level: SpeechLevel, names_sessions: bool, phrases: &'static Phrases) -> Self {
         Narrator {
             level,
+            phrases,
             names_sessions,
             subscription: None,
             sessions: NarratedSessions::default(),
@@ -85,13 +88,14 @@ impl Narrator {
     }
 
     /// Something in the narrator's own words, such as that the connection is lost.
-    pub fn announce(&mut self, priority: SpeechPriority, text: &str) -> Vec<NarratorEffect> {
-        self.say_own(priority, text);
+    pub fn announce(&mut self, priority: SpeechPriority, what: PhraseKey) -> Vec<NarratorEffect> {
+        self.say_own(priority, &self.phrases.plain(what));
         std::mem::take(&mut self.effects)
     }
 
     /// A reply could not be sent: its prompt is open again.
     pub fn not_sent(&mut self, outgoing: &Outgoing, why: &str) -> Vec<NarratorEffect> {
+        let text = self.phrases.say(PhraseKey::NotSent, &[("why", why.into())]);
         if let Outgoing::Message(message) = outgoing {
             match &**message {
                 Message::ConfirmationReply(reply) => self.prompts.reopen(&reply.reply_token),
@@ -99,7 +103,13 @@ impl Narrator {
                 _ => {}
             }
         }
-        self.announce(SpeechPriority::Important, &format!("Not sent: {why}. Press the key again."))
+        self.say_own(SpeechPriority::Important, &text);
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The same, because too many messages wait for the connection.
+    pub fn too_much_waits(&mut self, outgoing: &Outgoing) -> Vec<NarratorEffect> {
+        self.not_sent(outgoing, &self.phrases.plain(PhraseKey::TooMuchWaits))
     }
 
     /// An event of the producer. One that was heard before is ignored, and so is one of another protocol.
@@ -108,7 +118,7 @@ impl Narrator {
             let session = self.sessions.number(&event.envelope.session_id);
             if let Body::OutputStreaming(piece) = &event.body {
                 let own = language(event);
-                let ready = self.sessions.get_mut(session).map(|known| known.held.take(piece));
+                let ready = self.sessions.get_mut(session).map(|known| known.held.take(piece, now_ms));
                 for (text, language) in ready.unwrap_or_default() {
                     self.say_text(session, &text, language.unwrap_or_else(|| own.clone()));
                 }
@@ -119,10 +129,30 @@ impl Narrator {
         std::mem::take(&mut self.effects)
     }
 
+    /// When [`Narrator::quiet`] has something to say, if nothing is heard before.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        self.sessions.all().filter_map(|session| session.held.due_ms()).min()
+    }
+
+    /// Time has passed: text that ends nowhere, and that nothing followed, is spoken.
+    pub fn quiet(&mut self, now_ms: u64) -> Vec<NarratorEffect> {
+        let due = |session: &&mut NarratedSession| session.held.due_ms().is_some_and(|due| due <= now_ms);
+        let mut ready = Vec::new();
+        for session in self.sessions.all_mut().filter(due) {
+            let number = session.number;
+            let language = session.language.clone();
+            ready.extend(session.held.flush().map(|(text, own)| (number, text, own.unwrap_or(language))));
+        }
+        for (number, text, language) in ready {
+            self.say_text(number, &text, language);
+        }
+        std::mem::take(&mut self.effects)
+    }
+
     fn hear_other(&mut self, event: &Event, session: u32, now_ms: u64) {
         let language = language(event);
         self.settle(event, session, now_ms);
-        let spoken = wording::of_event(event, self.level);
+        let spoken = wording::of_event(event, self.level, self.phrases);
         if spoken.as_ref().is_some_and(|(priority, _)| *priority != SpeechPriority::Progress)
             && let Some((text, own)) = self.sessions.get_mut(session).and_then(|known| known.held.flush())
         {
@@ -173,7 +203,7 @@ impl Narrator {
             Body::SessionStarted(_) | Body::StateChanged(_) | Body::ToolInvoked(_) | Body::ProgressUpdated(_)
         );
         if let (true, Some(known)) = (of_interest, self.sessions.get_mut(session))
-            && let Some((_, text)) = wording::of_event(event, SpeechLevel::Normal)
+            && let Some((_, text)) = wording::of_event(event, SpeechLevel::Normal, self.phrases)
         {
             known.doing = text;
             known.language = language.to_owned();
@@ -218,8 +248,12 @@ impl Narrator {
             }
             // It is not read over the one that keys answer now.
             Added::Waits => {
-                let of = if self.names_sessions { format!(" in run {session}") } else { String::new() };
-                let text = format!("Another prompt waits{of}. Press p to hear it.");
+                let text = match self.names_sessions {
+                    true => {
+                        self.phrases.say(PhraseKey::AnotherPromptOf, &[("run", u64::from(session).into())])
+                    }
+                    false => self.phrases.plain(PhraseKey::AnotherPrompt),
+                };
                 self.say_own(SpeechPriority::Important, &text);
             }
         }
@@ -228,10 +262,12 @@ impl Narrator {
     /// Speaks a prompt, and then the keys that answer it.
     pub(super) fn read(&mut self, prompt: &AskedPrompt, now_ms: u64) {
         self.say(prompt.session, SpeechPriority::Important, prompt.text.clone(), prompt.language.clone());
-        let mut keys = format!("{} {}", prompt.asks.keys(), prompt.time_left(now_ms));
+        let mut keys =
+            format!("{} {}", prompt.asks.keys(self.phrases), prompt.time_left(now_ms, self.phrases));
         let others = self.prompts.open().count().saturating_sub(1);
         if others > 0 {
-            keys.push_str(&format!(" {others} more; p reads the next."));
+            let others = Put::from(others as u64);
+            keys = format!("{keys} {}", self.phrases.say(PhraseKey::MorePrompts, &[("count", others)]));
         }
         self.say_own(SpeechPriority::Message, &keys);
     }
@@ -246,7 +282,7 @@ impl Narrator {
     /// Something of a session, which is kept to be repeated.
     fn say(&mut self, session: u32, priority: SpeechPriority, text: String, language: String) {
         let text = if self.names_sessions && self.last_session != session {
-            format!("Run {session}: {text}")
+            self.run_says(session, &text)
         } else {
             text
         };
@@ -259,11 +295,21 @@ impl Narrator {
         self.effects.push(NarratorEffect::Speak(utterance));
     }
 
+    /// A text with the number of its run.
+    pub(super) fn run_says(&self, session: u32, text: &str) -> String {
+        self.phrases.say(PhraseKey::RunSays, &[("run", u64::from(session).into()), ("text", text.into())])
+    }
+
     pub(super) fn say_own(&mut self, priority: SpeechPriority, text: &str) {
-        self.effects.push(NarratorEffect::Speak(Utterance::own(priority, text)));
+        self.effects.push(NarratorEffect::Speak(Utterance::own(priority, text, self.phrases.tag())));
     }
 
     /// What the listener asked for with a key: it comes at once.
+    pub(super) fn reply(&mut self, key: PhraseKey) {
+        self.say_reply(&self.phrases.plain(key));
+    }
+
+    /// The same, in words that are made for it.
     pub(super) fn say_reply(&mut self, text: &str) {
         self.effects.push(NarratorEffect::Cut);
         self.say_own(SpeechPriority::Message, text);
@@ -274,7 +320,7 @@ impl Narrator {
         let (Dialog::Confirming(token) | Dialog::Typing { token, .. }) = &self.dialog else { return };
         if self.open_prompt(token).is_none() {
             self.dialog = Dialog::Commands;
-            self.say_own(SpeechPriority::Message, "The prompt is closed. Nothing was sent.");
+            self.say_own(SpeechPriority::Message, &self.phrases.plain(PhraseKey::PromptClosed));
         }
     }
 

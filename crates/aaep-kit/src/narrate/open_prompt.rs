@@ -8,6 +8,7 @@ use recount_aaep::wire::{
     AwaitingClarification, AwaitingConfirmation, Choice, Decision, Level, ReplyToken, Reversibility,
 };
 
+use super::phrases::{PhraseKey, Phrases, Put};
 use super::wording;
 use crate::limits;
 
@@ -71,47 +72,26 @@ impl PromptKind {
     }
 
     /// The keys that answer it.
-    pub(super) fn keys(&self) -> String {
-        match self {
+    pub(super) fn keys(&self, phrases: &Phrases) -> String {
+        let keys = match self {
             PromptKind::Confirmation { may_accept, may_reject, .. } => match (may_accept, may_reject) {
-                (true, true) => "Press y to approve, n to reject.".to_owned(),
-                (true, false) => "Press y to approve.".to_owned(),
-                _ => "Press n to reject.".to_owned(),
+                (true, true) => vec![PhraseKey::KeysApproveReject],
+                (true, false) => vec![PhraseKey::KeysApprove],
+                _ => vec![PhraseKey::KeysReject],
             },
             PromptKind::Clarification { yes_no, numeric, freetext, choices, .. } => {
-                let mut ways = Vec::new();
-                if !choices.is_empty() {
-                    ways.push("press a number and Enter");
-                }
-                if *yes_no {
-                    ways.push("press y for yes, n for no");
-                }
-                match (freetext, numeric) {
-                    (true, _) => ways.push("press a, type the answer, and press Enter"),
-                    (false, true) => ways.push("press a, type a number, and press Enter"),
-                    (false, false) => {}
-                }
-                let mut text = ways.join(", or ");
-                if let Some(first) = text.get_mut(..1) {
-                    first.make_ascii_uppercase();
-                }
-                text.push('.');
-                text
+                let number = (!choices.is_empty()).then_some([PhraseKey::KeysNumber; 2]);
+                let yes_no = yes_no.then_some([PhraseKey::KeysYesNo, PhraseKey::KeysOrYesNo]);
+                let typed = match (freetext, numeric) {
+                    (true, _) => Some([PhraseKey::KeysType, PhraseKey::KeysOrType]),
+                    (false, true) => Some([PhraseKey::KeysTypeNumber, PhraseKey::KeysOrTypeNumber]),
+                    (false, false) => None,
+                };
+                let ways = number.into_iter().chain(yes_no).chain(typed).enumerate();
+                ways.map(|(at, [first, later])| if at == 0 { first } else { later }).collect()
             }
-        }
-    }
-
-    fn without_answer(&self) -> Option<String> {
-        match self {
-            PromptKind::Confirmation { default: Decision::Accept, .. } => {
-                Some("then it is approved".to_owned())
-            }
-            PromptKind::Confirmation { .. } => Some("then it is rejected".to_owned()),
-            PromptKind::Clarification { default: Some(answer), .. } => {
-                Some(format!("then the answer is {}", wording::line(answer)))
-            }
-            PromptKind::Clarification { default: None, .. } => None,
-        }
+        };
+        keys.into_iter().map(|key| phrases.plain(key)).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -121,11 +101,19 @@ impl AskedPrompt {
     }
 
     /// How long an answer is awaited, and what happens without one.
-    pub(super) fn time_left(&self, now_ms: u64) -> String {
-        let left = wording::seconds(self.seconds_left(now_ms));
-        match self.asks.without_answer() {
-            Some(then) => format!("{left} left, {then}."),
-            None => format!("{left} left."),
+    pub(super) fn time_left(&self, now_ms: u64, phrases: &Phrases) -> String {
+        let time = wording::seconds(self.seconds_left(now_ms), phrases);
+        let time = ("time", Put::from(&time));
+        match &self.asks {
+            PromptKind::Confirmation { default: Decision::Accept, .. } => {
+                phrases.say(PhraseKey::TimeLeftApproved, &[time])
+            }
+            PromptKind::Confirmation { .. } => phrases.say(PhraseKey::TimeLeftRejected, &[time]),
+            PromptKind::Clarification { default: Some(answer), .. } => {
+                let answer = wording::line(answer);
+                phrases.say(PhraseKey::TimeLeftAnswered, &[time, ("answer", (&answer).into())])
+            }
+            PromptKind::Clarification { default: None, .. } => phrases.say(PhraseKey::TimeLeft, &[time]),
         }
     }
 }

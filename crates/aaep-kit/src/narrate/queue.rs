@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn utterance(priority: SpeechPriority, text: &str, session: u32) -> Utterance {
-        Utterance { session, ..Utterance::own(priority, text) }
+        Utterance { session, ..Utterance::own(priority, text, "en") }
     }
 
     fn spoken(queue: &mut SpeechQueue) -> Vec<String> {

@@ -68,6 +68,14 @@ impl NarratedSessions {
         self.sessions.iter_mut().find(|session| session.number == number)
     }
 
+    pub(super) fn all(&self) -> impl Iterator<Item = &NarratedSession> {
+        self.sessions.iter()
+    }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut NarratedSession> {
+        self.sessions.iter_mut()
+    }
+
     /// Those that have not ended, oldest first.
     pub(super) fn active(&self) -> impl DoubleEndedIterator<Item = &NarratedSession> {
         self.sessions.iter().filter(|session| session.end.is_none())

@@ -17,7 +17,7 @@ struct Stage {
 
 impl Stage {
     fn new(level: SpeechLevel, names_sessions: bool) -> Self {
-        let mut narrator = Narrator::new(level, names_sessions);
+        let mut narrator = Narrator::new(level, names_sessions, Phrases::of(&[]));
         narrator.subscribed(Some(SubscriptionId::new("sub_1").unwrap()));
         Stage { narrator, now_ms: NOW_MS, events: 0 }
     }
@@ -445,7 +445,7 @@ fn keys_that_need_no_prompt() {
     ] {
         assert_eq!(stage.press(pressed), expected, "{pressed:?}");
     }
-    assert_eq!(stage.press("?")[1], format!("Message: {}", super::dialog::HELP));
+    assert_eq!(stage.press("?")[1], format!("Message: {}", Phrases::of(&[]).plain(PhraseKey::Help)));
     stage.asks("rpl_1");
     assert_eq!(stage.press("e"), ["cut", "Message: Asked for 10 minutes more.", "send recount.extend 600"]);
     stage.now_ms += 290_000;
@@ -545,4 +545,36 @@ fn everything_that_is_kept_is_bounded() {
             .iter()
             .all(|spoken| spoken.text.chars().count() < crate::limits::UTTERANCE_CHARS_MAX + 20)
     );
+}
+
+/// A producer that falls silent within a sentence leaves nothing unspoken.
+#[test]
+fn text_that_ends_nowhere_is_spoken_when_nothing_follows_for_long() {
+    let mut stage = Stage::one();
+    let piece = |chunk: &str, position: u64| json!({"chunk": chunk, "position": position, "complete": false, "coalesce_hint": "none", "output_id": "out_1"});
+    assert_eq!(stage.hear(1, "output.streaming", piece("It rains", 0)), [""; 0]);
+    stage.now_ms += 2_000;
+    assert_eq!(stage.hear(1, "output.streaming", piece(" and", 8)), [""; 0]);
+    let due = stage.narrator.next_due_ms();
+    assert_eq!(due, Some(stage.now_ms + crate::limits::HELD_TEXT_MS_MAX));
+    assert_eq!(written(stage.narrator.quiet(due.unwrap() - 1)), [""; 0]);
+    assert_eq!(written(stage.narrator.quiet(due.unwrap())), ["Text: It rains and"]);
+    assert_eq!(stage.narrator.next_due_ms(), None);
+    // What follows is spoken once.
+    let rest = json!({"chunk": " snows.", "position": 12, "complete": true, "output_id": "out_1"});
+    assert_eq!(stage.hear(1, "output.streaming", rest), ["Text: snows."]);
+}
+
+/// Everything that the narrator says itself is in the listener's language, and says so.
+#[test]
+fn the_narrator_speaks_the_language_of_the_listener() {
+    let mut stage = Stage::one();
+    stage.narrator = Narrator::new(SpeechLevel::Normal, true, Phrases::of(&["ar".to_owned()]));
+    for key in ["?", "w", "p", "y", "5\n", "c", "e", "+", "+", "x"] {
+        for effect in stage.narrator.press(NarratorKey::Char(key.chars().next().unwrap()), NOW_MS, 3) {
+            let NarratorEffect::Speak(said) = effect else { continue };
+            assert_eq!(said.language, "ar", "{said:?}");
+            assert!(said.text.chars().any(|c| ('\u{600}'..='\u{6ff}').contains(&c)), "{said:?}");
+        }
+    }
 }

@@ -40,7 +40,7 @@ pub struct Utterance {
 
 impl Utterance {
     /// The narrator's own words, which are English.
-    pub fn own(priority: SpeechPriority, text: impl Into<String>) -> Self {
-        Utterance { priority, text: text.into(), language: "en".to_owned(), session: 0 }
+    pub fn own(priority: SpeechPriority, text: impl Into<String>, language: &str) -> Self {
+        Utterance { priority, text: text.into(), language: language.to_owned(), session: 0 }
     }
 }

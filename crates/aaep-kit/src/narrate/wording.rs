@@ -8,11 +8,16 @@ use recount_aaep::wire::{
 use recount_aaep::{Body, Event};
 
 use super::level::SpeechLevel;
+use super::phrases::{PhraseKey, Phrases};
 use super::utterance::SpeechPriority;
 use crate::limits;
 
 /// What is spoken of an event at a level, and how soon; `None` when nothing is.
-pub(super) fn of_event(event: &Event, level: SpeechLevel) -> Option<(SpeechPriority, String)> {
+pub(super) fn of_event(
+    event: &Event,
+    level: SpeechLevel,
+    phrases: &Phrases,
+) -> Option<(SpeechPriority, String)> {
     let priority = priority(event);
     if !is_spoken(event, priority, level) {
         return None;
@@ -20,10 +25,10 @@ pub(super) fn of_event(event: &Event, level: SpeechLevel) -> Option<(SpeechPrior
     let text = match &event.body {
         Body::AwaitingConfirmation(prompt) => confirmation(&event.summaries, prompt, level),
         Body::AwaitingClarification(prompt) => clarification(&event.summaries, prompt, level),
-        Body::SessionErrored(error) => errored(&event.summaries, error, level),
+        Body::SessionErrored(error) => errored(&event.summaries, error, level, phrases),
         body => match event.summaries.at(&level.verbosity()) {
             Some(summary) => summary.to_owned(),
-            None => from_fields(body)?,
+            None => from_fields(body, phrases)?,
         },
     };
     let text = line(&text);
@@ -78,10 +83,11 @@ fn clarification(summaries: &Summaries, prompt: &AwaitingClarification, level: S
 }
 
 /// With what to do about it.
-fn errored(summaries: &Summaries, error: &SessionErrored, level: SpeechLevel) -> String {
-    let summary = summaries.at(&level.verbosity()).unwrap_or("The session failed.");
+fn errored(summaries: &Summaries, error: &SessionErrored, level: SpeechLevel, phrases: &Phrases) -> String {
+    let summary = summaries.at(&level.verbosity()).map(str::to_owned);
+    let summary = summary.unwrap_or_else(|| phrases.plain(PhraseKey::SessionFailed));
     let hint = error.remediation_hint.as_deref();
-    with_parts(summary, hint.as_slice())
+    with_parts(&summary, hint.as_slice())
 }
 
 /// A summary, followed by the parts that it does not contain.
@@ -109,30 +115,35 @@ fn sentence(text: &str) -> String {
 }
 
 /// For producers that leave summaries out.
-fn from_fields(body: &Body) -> Option<String> {
+fn from_fields(body: &Body, phrases: &Phrases) -> Option<String> {
     Some(match body {
-        Body::SessionStarted(_) => "The session has started.".to_owned(),
+        Body::SessionStarted(_) => phrases.plain(PhraseKey::SessionStarted),
         Body::SessionCompleted(done) => {
-            done.output_summary.clone().unwrap_or_else(|| "The session is finished.".to_owned())
+            done.output_summary.clone().unwrap_or_else(|| phrases.plain(PhraseKey::SessionFinished))
         }
         Body::SessionCancelled(cancelled) => {
-            format!("The session was cancelled by {}.", cancelled.cancelled_by)
+            let by = cancelled.cancelled_by.to_string();
+            phrases.say(PhraseKey::SessionCancelled, &[("by", (&by).into())])
         }
         Body::StateChanged(change) => sentence(&change.to_state.replace('_', " ")),
-        Body::ProgressUpdated(update) => progress(&update.progress)?,
+        Body::ProgressUpdated(update) => progress(&update.progress, phrases)?,
         Body::ToolInvoked(call) => match &call.description {
             Some(description) => sentence(description),
-            None => format!("Using {}.", call.tool),
+            None => phrases.say(PhraseKey::UsingTool, &[("tool", call.tool.as_str().into())]),
         },
         Body::ToolCompleted(done) => match &done.error_message {
             Some(error) => format!("{}: {}", done.tool, sentence(error)),
-            None => format!("{}: {}.", done.tool, done.status),
+            None => {
+                let status = done.status.to_string();
+                let puts = [("tool", done.tool.as_str().into()), ("status", (&status).into())];
+                phrases.say(PhraseKey::ToolEnded, &puts)
+            }
         },
-        Body::HandoffRequested(handoff) => format!(
-            "A {} is to take over: {}",
-            handoff.target_kind.as_str().replace('_', " "),
-            sentence(&handoff.reason)
-        ),
+        Body::HandoffRequested(handoff) => {
+            let target = handoff.target_kind.as_str().replace('_', " ");
+            let reason = sentence(&handoff.reason);
+            phrases.say(PhraseKey::Handover, &[("target", (&target).into()), ("reason", (&reason).into())])
+        }
         Body::SessionErrored(_)
         | Body::AwaitingConfirmation(_)
         | Body::AwaitingClarification(_)
@@ -141,14 +152,19 @@ fn from_fields(body: &Body) -> Option<String> {
     })
 }
 
-fn progress(progress: &Progress) -> Option<String> {
+fn progress(progress: &Progress, phrases: &Phrases) -> Option<String> {
     if let Some(description) = &progress.description {
         return Some(sentence(description));
     }
     match (&progress.percent, progress.step, progress.total_steps) {
-        (Some(percent), _, _) => Some(format!("{percent} percent.")),
-        (None, Some(step), Some(steps)) => Some(format!("Step {step} of {steps}.")),
-        (None, Some(step), None) => Some(format!("Step {step}.")),
+        (Some(percent), _, _) => {
+            let percent = percent.to_string();
+            Some(phrases.say(PhraseKey::Percent, &[("percent", (&percent).into())]))
+        }
+        (None, Some(step), Some(steps)) => {
+            Some(phrases.say(PhraseKey::StepOf, &[("step", step.into()), ("total", steps.into())]))
+        }
+        (None, Some(step), None) => Some(phrases.say(PhraseKey::Step, &[("step", step.into())])),
         _ => None,
     }
 }
@@ -171,11 +187,11 @@ pub(super) fn line(text: &str) -> String {
 }
 
 /// A time that is left, in words.
-pub(super) fn seconds(seconds: u64) -> String {
-    let counted = |count: u64, unit: &str| format!("{count} {unit}{}", if count == 1 { "" } else { "s" });
-    match seconds {
-        0..=119 => counted(seconds, "second"),
-        120..=7_199 => counted(seconds / 60, "minute"),
-        _ => counted(seconds / 3_600, "hour"),
-    }
+pub(super) fn seconds(seconds: u64, phrases: &Phrases) -> String {
+    let (key, count) = match seconds {
+        0..=119 => (PhraseKey::Seconds, seconds),
+        120..=7_199 => (PhraseKey::Minutes, seconds / 60),
+        _ => (PhraseKey::Hours, seconds / 3_600),
+    };
+    phrases.say(key, &[("count", count.into())])
 }

@@ -1,4 +1,4 @@
-//! Reads captures, of ours and of other tools. See [`Reader`].
+//! Reads captures, ours and those of other tools: [`Reader`].
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::Path;
 use recount_aaep::json::{Fault, Piece, Splitter};
 
 use super::times::Time;
-use super::{Line, direction_of, one_line, times_of};
+use super::{RecordedLine, direction_of, one_line, times_of};
 use crate::glance::Glance;
 use crate::limits;
 
@@ -19,7 +19,7 @@ pub struct Reader {
     splitter: Option<Splitter>,
     ready: VecDeque<Result<(usize, String), Unreadable>>,
     chunk: Vec<u8>,
-    times: Option<Times>,
+    times: Option<TimesReader>,
     remark: Option<String>,
 }
 
@@ -28,12 +28,12 @@ pub struct Reader {
 pub enum Unreadable {
     #[error("the file cannot be read: {0}")]
     File(#[from] io::Error),
-    #[error("line {line} is no message: {why}")]
+    #[error("line {line} is not a message: {why}")]
     Line { line: usize, why: String },
 }
 
 /// The file of times, one line ahead.
-struct Times {
+struct TimesReader {
     source: BufReader<Box<dyn Read + Send>>,
     next: Option<Time>,
 }
@@ -44,7 +44,9 @@ impl Reader {
         let source = File::open(path)?;
         let mut reader = Reader::over(source);
         match File::open(times_of(path)) {
-            Ok(times) => reader.times = Some(Times { source: BufReader::new(Box::new(times)), next: None }),
+            Ok(times) => {
+                reader.times = Some(TimesReader { source: BufReader::new(Box::new(times)), next: None })
+            }
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
             Err(why) => reader.remark = Some(format!("the times cannot be read ({why})")),
         }
@@ -132,7 +134,7 @@ impl Reader {
 }
 
 impl Iterator for Reader {
-    type Item = Result<Line, Unreadable>;
+    type Item = Result<RecordedLine, Unreadable>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Err(why) = self.fill() {
@@ -144,11 +146,11 @@ impl Iterator for Reader {
         };
         let time = self.time(number, &text);
         let direction = time.as_ref().map_or_else(|| direction_of(&text), |time| time.direction);
-        Some(Ok(Line { number, text, direction, time }))
+        Some(Ok(RecordedLine { number, text, direction, time }))
     }
 }
 
-impl Times {
+impl TimesReader {
     /// The next line. The last one may be cut off, which a program that was killed leaves behind.
     fn read(&mut self) -> Result<Option<Time>, String> {
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! One line of a file of times. See [`Time`].
+//! One line of a times file: [`Time`].
 
 use recount_aaep::lex::time::Moment;
 use serde::{Deserialize, Serialize};

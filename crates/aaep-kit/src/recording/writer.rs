@@ -1,4 +1,4 @@
-//! Writes captures. See [`Writer`].
+//! Writes captures: [`Writer`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};

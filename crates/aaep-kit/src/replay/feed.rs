@@ -1,5 +1,5 @@
-//! One reader of a replay: its place, and what it gets next. It must not know how that is written to a peer. Look at
-//! [`Feed::ready`].
+//! One reader of a replay: its position, and the next item for it. Entry: [`ReplayFeed::ready`]. It must not know how
+//! items are written to a peer.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use recount_aaep_host::{Close, Item};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Told;
+use super::ReplayNotice;
 use super::pacing::Pacing;
 use super::room::Door;
-use super::stage::{Progress, Saying, Stage};
+use super::stage::{OutgoingLine, Progress, Stage};
 use crate::aaep::field::Field;
 use crate::aaep::json::Reader;
 use crate::aaep::kind::{Named, named};
@@ -19,7 +19,7 @@ use crate::aaep::negotiate::Terms;
 use crate::aaep::{Kind, Reading};
 
 /// A reader's place. Dropping it is leaving.
-pub(super) struct Feed {
+pub(super) struct ReplayFeed {
     stage: Arc<Stage>,
     number: u64,
     /// The place of the next line.
@@ -35,9 +35,9 @@ pub(super) struct Feed {
     ends_subscription: bool,
 }
 
-impl Feed {
+impl ReplayFeed {
     /// Begins behind the event that was heard last, or at the beginning. `None` when there are too many readers.
-    pub(super) fn open(stage: &Arc<Stage>, door: Door, heard: Option<&str>) -> Option<Feed> {
+    pub(super) fn open(stage: &Arc<Stage>, door: Door, heard: Option<&str>) -> Option<ReplayFeed> {
         let resumed = heard.and_then(|id| stage.behind(id));
         let at = resumed.unwrap_or_else(|| stage.beginning());
         let (progress, changed) = (stage.progress.subscribe(), stage.room.changed.subscribe());
@@ -45,9 +45,12 @@ impl Feed {
             stage.room.leave(&door);
             return None;
         };
-        stage.tell(Told::Comes { listeners: stage.listeners(), after: heard.filter(|_| resumed.is_some()) });
+        stage.tell(ReplayNotice::Comes {
+            listeners: stage.listeners(),
+            after: heard.filter(|_| resumed.is_some()),
+        });
         let stage = stage.clone();
-        Some(Feed {
+        Some(ReplayFeed {
             stage,
             number,
             at,
@@ -61,7 +64,7 @@ impl Feed {
     }
 
     /// The reader of a WebSocket, whose subscription no other connection can resume.
-    pub(super) fn ending_its_subscription(mut self) -> Feed {
+    pub(super) fn ending_its_subscription(mut self) -> ReplayFeed {
         self.ends_subscription = true;
         self
     }
@@ -87,7 +90,7 @@ impl Feed {
     }
 }
 
-impl recount_aaep_host::Feed for Feed {
+impl recount_aaep_host::Feed for ReplayFeed {
     async fn next(&mut self) -> Item {
         loop {
             self.progress.borrow_and_update();
@@ -147,11 +150,11 @@ impl recount_aaep_host::Feed for Feed {
     }
 }
 
-fn item(saying: Saying) -> Item {
+fn item(saying: OutgoingLine) -> Item {
     Item::Event { id: saying.id, text: saying.text }
 }
 
-impl Drop for Feed {
+impl Drop for ReplayFeed {
     fn drop(&mut self) {
         self.stage.room.leave(&self.door);
         self.stage.leave(self.number, self.whole);
@@ -163,7 +166,7 @@ impl Drop for Feed {
 
 /// Whether a line is said where these terms hold. What is critical is said whatever is filtered; who cannot answer is
 /// asked nothing; what is no event is said.
-fn is_wanted(terms: &Terms, saying: &Saying) -> bool {
+fn is_wanted(terms: &Terms, saying: &OutgoingLine) -> bool {
     let mut reader = Reader::new();
     let Some(reading) = reader.read_bytes(&saying.text).ok().and_then(Reading::of) else { return true };
     match reading.kind() {

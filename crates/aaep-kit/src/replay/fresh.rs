@@ -1,12 +1,13 @@
-//! A recording said anew: ids and tokens that nobody has seen before, and times of now. What belongs together in the
-//! recording belongs together in a round, because a new id is a function of the old one and the round's key; so any
-//! line of a round can be made again at any time, and nothing is remembered. Look at [`Round::renew`].
+//! Renews a recording: new ids, new tokens and current times. Entry: [`Round::renew`].
+//!
+//! A new id is a function of the old one and the round's key, so equal ids stay equal within a round, any line can be
+//! renewed at any time, and nothing is remembered.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
 use super::lock::lock;
-use super::script::{ID_FIELDS, Script, sum};
+use super::script::{ID_FIELDS, ReplayScript, sum};
 use crate::aaep::Reading;
 use crate::aaep::field::Field;
 use crate::aaep::json::{Node, Reader, Sort};
@@ -42,7 +43,7 @@ impl Round {
         said.push(at_ms);
     }
 
-    /// What stands in place of an id.
+    /// The replacement of an id.
     pub(super) fn id(&self, old: &str) -> String {
         let hash = self.hash(old);
         for (form, prefix, tells_round) in FORMS {
@@ -68,7 +69,7 @@ impl Round {
     }
 
     /// A line of the recording with ids and times of this round. What is no JSON object stays as it is.
-    pub(super) fn renew(&self, script: &Script, line: usize, text: &str) -> Option<String> {
+    pub(super) fn renew(&self, script: &ReplayScript, line: usize, text: &str) -> Option<String> {
         let mut reader = Reader::new();
         let doc = reader.read(text).ok()?;
         let reading = Reading::of(doc)?;
@@ -101,7 +102,7 @@ impl Round {
     }
 
     /// When it was said first. A time that stepped back in the recording steps back.
-    fn at_ms(&self, script: &Script, line: usize) -> i64 {
+    fn at_ms(&self, script: &ReplayScript, line: usize) -> i64 {
         let line = script.lines[line].first;
         let said = lock(&self.said_ms).get(line).copied().unwrap_or_default();
         i64::try_from(said).unwrap_or(i64::MAX) - i64::from(script.lines[line].back_ms)

@@ -1,87 +1,91 @@
-//! What a subscriber says to a replay: replies, changes of mind, endings. Told and judged here; how it came and how
-//! that is answered is the surfaces' matter.
+//! Handles what a subscriber sends to a replay: replies, renegotiations and closes. How it came and how the answer is
+//! sent is up to `surfaces`.
 
 use std::sync::Arc;
 
-use super::Told;
-use super::prompts::{Outcome, Reply};
+use super::ReplayNotice;
+use super::prompts::{Reply, ReplyOutcome};
 use super::room::Answered;
 use super::stage::Stage;
 use crate::aaep::json::Reader;
 use crate::aaep::{Message, MessageKind, Reading, rule};
 
 /// What came of it.
-pub(super) enum Heard {
+pub(super) enum Reception {
     Done,
     /// To be given to who said it.
     Answer(Answered),
     /// It is no message that a producer takes.
     Unfit,
-    /// It is on a subscription that is not there.
+    /// Its subscription is unknown.
     Stranger,
 }
 
 /// Hears what is said in the room, as subscribers in use say it: ids of subscriptions and times may be missing or made
 /// up. Answers come on the streams of the room.
-pub(super) fn hear_in_room(stage: &Arc<Stage>, text: &str) -> Heard {
+pub(super) fn hear_in_room(stage: &Arc<Stage>, text: &str) -> Reception {
     let mut reader = Reader::new();
-    let Some(reading) = reader.read(text).ok().and_then(Reading::of) else { return Heard::Unfit };
+    let Some(reading) = reader.read(text).ok().and_then(Reading::of) else { return Reception::Unfit };
     let kind = rule::message_kind(&reading);
     match kind {
         Some(MessageKind::SubscriptionRequest) => {
             stage.room.arrange(&stage.world, &stage.script, text);
-            Heard::Done
+            Reception::Done
         }
         Some(MessageKind::SubscriptionRenegotiate) => match Message::parse(text) {
             Ok(Message::SubscriptionRenegotiate(wish)) => {
                 stage.room.rearrange(&stage.script, wish.subscription_id.as_str(), &wish.capabilities);
-                Heard::Done
+                Reception::Done
             }
-            _ => Heard::Unfit,
+            _ => Reception::Unfit,
         },
         Some(MessageKind::ConfirmationReply | MessageKind::ClarificationReply) => match Reply::read(text) {
             Some(reply) => {
                 let outcome = stage.prompts.judge(&stage.script, &reply);
-                stage.tell(Told::Reply { text, outcome: &outcome });
-                Heard::Done
+                stage.tell(ReplayNotice::Reply { text, outcome: &outcome });
+                Reception::Done
             }
-            None => Heard::Unfit,
+            None => Reception::Unfit,
         },
         // The room stays: it is everybody's.
-        Some(MessageKind::SubscriptionClose) => Heard::Done,
+        Some(MessageKind::SubscriptionClose) => Reception::Done,
         // Drivers of tests ask for work so. What is said is recorded, so nothing comes of it.
         None if reading.node().get("kind").is_some() => {
-            stage.tell(Told::Input { text });
-            Heard::Done
+            stage.tell(ReplayNotice::Input { text });
+            Reception::Done
         }
-        _ => Heard::Unfit,
+        _ => Reception::Unfit,
     }
 }
 
 /// Hears what is said on the specification's surface, as the protocol words it; `own` is the subscription of the
 /// connection, where there is one.
-pub(super) fn hear_on_subscription(stage: &Arc<Stage>, own: Option<&str>, text: &str) -> Heard {
+pub(super) fn hear_on_subscription(stage: &Arc<Stage>, own: Option<&str>, text: &str) -> Reception {
     let is_known = |id: &str| own.map_or_else(|| stage.room.knows(id), |own| own == id);
     match Message::parse(text) {
         Ok(Message::ConfirmationReply(_) | Message::ClarificationReply(_)) => {
-            let Some(reply) = Reply::read(text) else { return Heard::Unfit };
+            let Some(reply) = Reply::read(text) else { return Reception::Unfit };
             let outcome = if reply.subscription.as_deref().is_some_and(is_known) {
                 stage.prompts.judge(&stage.script, &reply)
             } else {
-                Outcome::Stranger
+                ReplyOutcome::Stranger
             };
-            stage.tell(Told::Reply { text, outcome: &outcome });
-            Heard::Done
+            stage.tell(ReplayNotice::Reply { text, outcome: &outcome });
+            Reception::Done
         }
         Ok(Message::SubscriptionRenegotiate(wish)) if is_known(wish.subscription_id.as_str()) => {
             let answered =
                 stage.room.renegotiate(&stage.script, wish.subscription_id.as_str(), &wish.capabilities);
-            answered.map_or(Heard::Stranger, Heard::Answer)
+            answered.map_or(Reception::Stranger, Reception::Answer)
         }
         Ok(Message::SubscriptionClose(close)) if is_known(close.subscription_id.as_str()) => {
-            if stage.room.close(close.subscription_id.as_str()) { Heard::Done } else { Heard::Stranger }
+            if stage.room.close(close.subscription_id.as_str()) {
+                Reception::Done
+            } else {
+                Reception::Stranger
+            }
         }
-        Ok(Message::SubscriptionRenegotiate(_) | Message::SubscriptionClose(_)) => Heard::Stranger,
-        _ => Heard::Unfit,
+        Ok(Message::SubscriptionRenegotiate(_) | Message::SubscriptionClose(_)) => Reception::Stranger,
+        _ => Reception::Unfit,
     }
 }

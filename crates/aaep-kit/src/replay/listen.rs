@@ -1,5 +1,4 @@
-//! Connections of a replay: so many at a time, and none that stops reading is kept. What is served on them is in
-//! `surfaces.rs`.
+//! Connections of a replay: a bounded number at a time; one that stops reading is dropped. `surfaces` serves them.
 
 use std::io;
 use std::net::SocketAddr;

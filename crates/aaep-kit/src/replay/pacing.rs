@@ -1,5 +1,6 @@
-//! Lines for a subscriber that was promised a rate: they are held, and joined where the protocol allows it, so that
-//! their bytes are not as recorded. Who was promised none never comes here. It does not wait; who uses it does.
+//! Paces a replay for a subscriber with an agreed rate: holds lines back and joins them where the protocol allows it,
+//! so its bytes differ from the recording. Subscribers without a rate never come here. It does not wait; its caller
+//! does.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use recount_world::moment;
 use tokio::time::Instant;
 
-use super::stage::Saying;
+use super::stage::OutgoingLine;
 use crate::aaep::Event;
 use crate::aaep::negotiate::Terms;
 use crate::aaep::shaping::Shaper;
@@ -19,9 +20,9 @@ use crate::limits;
 pub(super) struct Pacing {
     shaper: Shaper,
     terms: Arc<Terms>,
-    begun: Instant,
+    started: Instant,
     /// May go out.
-    out: VecDeque<Saying>,
+    out: VecDeque<OutgoingLine>,
 }
 
 impl Pacing {
@@ -30,7 +31,7 @@ impl Pacing {
         terms.events_per_second()?;
         let id = SubscriptionId::new(format!("sub_{stream:032x}")).ok()?;
         let shaper = Shaper::new(Terms::clone(terms), &id);
-        Some(Pacing { shaper, terms: terms.clone(), begun: moment(), out: VecDeque::new() })
+        Some(Pacing { shaper, terms: terms.clone(), started: moment(), out: VecDeque::new() })
     }
 
     /// What was agreed may have changed since.
@@ -47,7 +48,7 @@ impl Pacing {
             && self.shaper.held_bytes() < limits::REPLAY_HELD_BYTES_MAX
     }
 
-    pub(super) fn push(&mut self, saying: Saying) {
+    pub(super) fn push(&mut self, saying: OutgoingLine) {
         let event = std::str::from_utf8(&saying.text).ok().and_then(|text| Event::parse(text).ok());
         match event {
             Some(event) => self.shaper.push(event, self.now_ms()),
@@ -57,21 +58,21 @@ impl Pacing {
     }
 
     /// What may go out now.
-    pub(super) fn next(&mut self) -> Option<Saying> {
+    pub(super) fn next(&mut self) -> Option<OutgoingLine> {
         let due = self.shaper.due(self.now_ms());
         self.out.extend(due.into_iter().map(|event| {
             let id = event.envelope.event_id.as_str().to_owned();
-            Saying { text: event.to_json().into(), id: Some(id.into()) }
+            OutgoingLine { text: event.to_json().into(), id: Some(id.into()) }
         }));
         self.out.pop_front()
     }
 
     /// When more may go out; `None` when nothing is held.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.shaper.next_due().map(|ms| self.begun + Duration::from_millis(ms))
+        self.shaper.next_due().map(|ms| self.started + Duration::from_millis(ms))
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }

@@ -1,5 +1,5 @@
-//! Says the recording line by line: waits for who is to hear it, keeps the recorded pauses, waits for answers where
-//! that is wanted, and ends when all was said and taken. It writes to nobody: subscribers look how far it is.
+//! Plays the recording line by line: waits for the first listener, keeps the recorded pauses, waits for answers on
+//! request, and ends when every line was sent and read. It writes to nobody: feeds watch how far it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::fresh::Round;
 use super::stage::Stage;
-use super::{Pace, Told};
+use super::{Pace, ReplayNotice};
 use crate::limits;
 
 /// One who says.
@@ -36,16 +36,16 @@ impl Player {
                 let stage = self.stage.clone();
                 self.until(move || stage.listeners() > 0).await;
             }
-            let begun = moment();
+            let round_start = moment();
             let round = self.stage.open_round();
-            self.stage.tell(Told::Begins { round: round.number });
+            self.stage.tell(ReplayNotice::Begins { round: round.number });
             self.round(&round).await;
             if !repeats {
                 break;
             }
             // What nobody has taken yet is taken first: a recording without pauses would run away from its readers.
             self.taken().await;
-            tokio::time::sleep_until(begun + limits::REPLAY_ROUND_MIN).await;
+            tokio::time::sleep_until(round_start + limits::REPLAY_ROUND_MIN).await;
         }
         if self.stage.options.stay {
             std::future::pending::<()>().await;
@@ -66,7 +66,7 @@ impl Player {
             while let Some(prompt) =
                 stage.script.prompts.get(self.next_prompt).filter(|prompt| prompt.line == line)
             {
-                // It can be answered as soon as somebody reads it, so it is open before.
+                // It can be answered as soon as it is read, so it is open before.
                 let token = stage.token(round, &prompt.token);
                 stage.prompts.ask(token.clone(), self.next_prompt, Duration::from_millis(prompt.timeout_ms));
                 self.asked.push((self.next_prompt, token));
@@ -79,7 +79,7 @@ impl Player {
             stage.progress.send_modify(|progress| progress.place += 1);
             let number = stage.script.lines[line].number;
             let text = stage.saying(place).text;
-            stage.tell(Told::Line { line: number, text: &text, at_ms: now_ms });
+            stage.tell(ReplayNotice::Line { line: number, text: &text, at_ms: now_ms });
         }
         self.answers(stage.script.len()).await;
     }
@@ -132,12 +132,12 @@ impl Player {
                 answered.borrow_and_update();
                 let Some(until) = stage.prompts.waits_until(&token) else { break };
                 if !told && moment() < until {
-                    stage.tell(Told::Waits { line: number, until: until - moment() });
+                    stage.tell(ReplayNotice::Waits { line: number, until: until - moment() });
                     told = true;
                 }
                 tokio::select! {
                     () = tokio::time::sleep_until(until) => {
-                        stage.tell(Told::TimedOut { line: number });
+                        stage.tell(ReplayNotice::TimedOut { line: number });
                         break;
                     }
                     changed = answered.changed() => if changed.is_err() { return },
@@ -169,7 +169,7 @@ impl Player {
                 () = async {
                     match until {
                         Some(until) => {
-                            self.stage.tell(Told::Lingers);
+                            self.stage.tell(ReplayNotice::Lingers);
                             tokio::time::sleep_until(until).await;
                         }
                         None => std::future::pending().await,

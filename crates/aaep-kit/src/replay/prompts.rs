@@ -1,5 +1,5 @@
-//! What a replay has asked in the present round, and what came of it. Judges replies; it does nothing else with them,
-//! because what happens next is recorded. Look at [`Prompts::judge`].
+//! Prompts of the present round and the replies to them: [`Prompts::judge`]. Replies are only judged, because what
+//! happens next is recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,13 +10,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::lock::lock;
-use super::script::{Asks, Script};
+use super::script::{Asks, ReplayScript};
 use crate::aaep::json::Reader;
 use crate::aaep::{MessageKind, Reading, rule};
 
 /// What became of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReplyOutcome {
     /// It answers the prompt of this line of the file.
     Taken { line: u32, says: String, recorded: Option<String> },
     /// The prompt had its answer.
@@ -27,19 +27,19 @@ pub enum Outcome {
     Unfit { line: u32, says: String },
     /// Nothing with this token waits for an answer.
     Unknown,
-    /// It is on a subscription that is not there, or not this one's.
+    /// Its subscription is unknown, or is not this one.
     Stranger,
 }
 
 /// Prompts of the present round, by token.
 #[derive(Default)]
 pub(super) struct Prompts {
-    open: Mutex<BTreeMap<String, Open>>,
+    open: Mutex<BTreeMap<String, AwaitedReply>>,
     /// Changes with each answer.
     pub(super) answered: watch::Sender<u64>,
 }
 
-struct Open {
+struct AwaitedReply {
     /// Which of the script's.
     prompt: usize,
     until: Instant,
@@ -80,7 +80,7 @@ impl Prompts {
 
     /// The prompt is being said.
     pub(super) fn ask(&self, token: String, prompt: usize, timeout: Duration) {
-        lock(&self.open).insert(token, Open { prompt, until: moment() + timeout, answered: false });
+        lock(&self.open).insert(token, AwaitedReply { prompt, until: moment() + timeout, answered: false });
     }
 
     /// Until when an answer is waited for; `None` when there is one.
@@ -92,16 +92,16 @@ impl Prompts {
         lock(&self.open).get(token).is_some_and(|open| open.answered)
     }
 
-    pub(super) fn judge(&self, script: &Script, reply: &Reply) -> Outcome {
+    pub(super) fn judge(&self, script: &ReplayScript, reply: &Reply) -> ReplyOutcome {
         let mut open = lock(&self.open);
-        let Some(open) = open.get_mut(&reply.token) else { return Outcome::Unknown };
+        let Some(open) = open.get_mut(&reply.token) else { return ReplyOutcome::Unknown };
         let prompt = &script.prompts[open.prompt];
         let line = script.lines[prompt.line].number;
         if open.answered {
-            return Outcome::Again { line };
+            return ReplyOutcome::Again { line };
         }
         if moment() >= open.until {
-            return Outcome::Late { line };
+            return ReplyOutcome::Late { line };
         }
         let fits = match (&prompt.asks, reply.kind) {
             (Asks::Decision(allowed), MessageKind::ConfirmationReply) => {
@@ -113,10 +113,10 @@ impl Prompts {
             _ => false,
         };
         if !fits {
-            return Outcome::Unfit { line, says: reply.says.clone() };
+            return ReplyOutcome::Unfit { line, says: reply.says.clone() };
         }
         open.answered = true;
         self.answered.send_modify(|count| *count = count.wrapping_add(1));
-        Outcome::Taken { line, says: reply.says.clone(), recorded: prompt.recorded.clone() }
+        ReplyOutcome::Taken { line, says: reply.says.clone(), recorded: prompt.recorded.clone() }
     }
 }

@@ -1,5 +1,5 @@
-//! Who has agreed what with a replay: the one room of the surface in use, where answers come on the stream, and the
-//! subscriptions of the specification's surface. A replay filters and paces as was agreed; what it says is recorded.
+//! Agreements of a replay with its subscribers: one shared room on the de-facto surface, where answers come on the
+//! stream, and one subscription each on the specification's surface. A replay filters and paces as agreed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use recount_world::World;
 use tokio::sync::watch;
 
 use super::lock::lock;
-use super::script::Script;
+use super::script::ReplayScript;
 use crate::aaep::Message;
 use crate::aaep::negotiate::{self, Answer, Offer, Refusal, Terms};
 use crate::aaep::wire::{Capabilities, Producer, SubscriptionId};
@@ -16,17 +16,17 @@ use crate::limits;
 
 /// All that was agreed.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct ReplayRoom {
     answers: Mutex<Answers>,
     /// Of the room; without a handshake there are none, and all is said.
     terms: Mutex<Option<Arc<Terms>>>,
-    subscriptions: Mutex<BTreeMap<String, Subscription>>,
+    subscriptions: Mutex<BTreeMap<String, Agreement>>,
     /// Changes with each answer and each change of terms.
     pub(super) changed: watch::Sender<u64>,
 }
 
 /// What was agreed with one subscriber.
-struct Subscription {
+struct Agreement {
     terms: Arc<Terms>,
     /// Of all that were accepted, from 0.
     number: u64,
@@ -45,7 +45,7 @@ struct Answers {
     listeners: usize,
 }
 
-/// Where somebody listens.
+/// Where a listener is connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Door {
     /// The room, and the number of the next answer to hear.
@@ -65,7 +65,7 @@ const NOTE: &str = "This is a replay of a recording: texts and their language ar
                     happens after a reply is, too. Where a rate was asked for, events are held and joined.";
 
 /// What a replay of this recording can do.
-fn offer(script: &Script) -> Offer {
+fn offer(script: &ReplayScript) -> Offer {
     let recorded = script.producer.as_deref().and_then(|text| serde_json::from_str::<Producer>(text).ok());
     let language = script.languages.first().map_or("en-US", String::as_str);
     let mut offer = Offer::new(recorded.unwrap_or_else(|| Producer::named("recount-replay")), language);
@@ -91,9 +91,9 @@ fn worded(answer: Answer, offer: &Offer, id: &str) -> (Answered, Option<Arc<Term
     (Answered { text, id: Some(id.to_owned()), refusal: None }, Some(Arc::new(*terms)))
 }
 
-impl Room {
+impl ReplayRoom {
     /// Answers a request on a stream of its own; what was agreed is remembered under a new id.
-    pub(super) fn subscribe(&self, world: &World, script: &Script, request: &str) -> Answered {
+    pub(super) fn subscribe(&self, world: &World, script: &ReplayScript, request: &str) -> Answered {
         let mut offer = offer(script);
         let id = format!("sub_{:032x}", world.entropy.draw());
         let mut subscriptions = lock(&self.subscriptions);
@@ -107,13 +107,18 @@ impl Room {
         if let Some(terms) = terms {
             let number = subscriptions.values().map(|one| one.number + 1).max().unwrap_or_default();
             oldest.and_then(|oldest| subscriptions.remove(&oldest));
-            subscriptions.insert(id, Subscription { terms, number, listeners: 0 });
+            subscriptions.insert(id, Agreement { terms, number, listeners: 0 });
         }
         answered
     }
 
     /// A subscriber changes its mind; `None` when there is no such subscription. A no ends it.
-    pub(super) fn renegotiate(&self, script: &Script, id: &str, wish: &Capabilities) -> Option<Answered> {
+    pub(super) fn renegotiate(
+        &self,
+        script: &ReplayScript,
+        id: &str,
+        wish: &Capabilities,
+    ) -> Option<Answered> {
         let mut subscriptions = lock(&self.subscriptions);
         let subscription = subscriptions.get_mut(id)?;
         let offer = offer(script);
@@ -139,7 +144,7 @@ impl Room {
     }
 
     /// Answers a request in the room: its terms hold for all who listen there, and the answer comes on the stream.
-    pub(super) fn arrange(&self, world: &World, script: &Script, request: &str) {
+    pub(super) fn arrange(&self, world: &World, script: &ReplayScript, request: &str) {
         let offer = offer(script);
         let id = format!("sub_{:032x}", world.entropy.draw());
         let (answered, terms) = worded(negotiate::answer_text(&offer, request), &offer, &id);
@@ -149,8 +154,8 @@ impl Room {
         self.say(answered.text);
     }
 
-    /// Somebody in the room changes their mind.
-    pub(super) fn rearrange(&self, script: &Script, id: &str, wish: &Capabilities) {
+    /// A listener in the room changes its terms.
+    pub(super) fn rearrange(&self, script: &ReplayScript, id: &str, wish: &Capabilities) {
         let offer = offer(script);
         let mut terms = lock(&self.terms);
         let before = terms.clone().unwrap_or_else(|| Arc::new(Terms::implied(&offer)));
@@ -175,7 +180,7 @@ impl Room {
         self.stir();
     }
 
-    /// Somebody listens in the room, from the first answer that nobody has heard.
+    /// Adds a listener to the room, from the first answer without one.
     pub(super) fn enter(&self) -> Door {
         let mut answers = lock(&self.answers);
         answers.listeners += 1;
@@ -183,7 +188,7 @@ impl Room {
         Door::Room(answers.unheard.take().unwrap_or(next))
     }
 
-    /// Somebody listens on a subscription; `None` when there is no such subscription.
+    /// Adds a listener to a subscription; `None` when there is no such subscription.
     pub(super) fn resume(&self, id: &str) -> Option<Door> {
         lock(&self.subscriptions).get_mut(id)?.listeners += 1;
         Some(Door::Subscription(id.to_owned()))

@@ -1,8 +1,8 @@
-//! A recording, read to be said again: which of its lines the producer said, after which pause, and which of them
-//! ask something. It does not know who listens. Look at [`Script::read`].
+//! Reads a recording to replay it: the producer's lines, the pauses between them, and the prompts among them. Entry:
+//! [`ReplayScript::read`]. It does not know who listens.
 //!
-//! What is said is kept byte for byte. Handshakes and replies in the recording are not said: who subscribes is
-//! answered by the replay itself. They tell where a prompt was answered, and how.
+//! Lines are kept byte for byte. Handshakes and replies of the recording are not sent, because the replay answers its
+//! own subscribers; they show only where a prompt was answered, and how.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::times::Times;
+use super::times::RecordedTimes;
 use crate::aaep::field::Field;
 use crate::aaep::json::{Piece, Reader, Splitter};
 use crate::aaep::lex::time::Moment;
@@ -19,9 +19,9 @@ use crate::limits;
 use crate::recording::Direction;
 
 /// What is to be said, in order.
-pub struct Script {
+pub struct ReplayScript {
     held: Bytes,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<ScriptLine>,
     /// In the order in which they are said.
     pub(super) prompts: Vec<Prompt>,
     /// Sums of all ids, so that they are known wherever they stand.
@@ -37,9 +37,9 @@ pub struct Script {
 }
 
 /// A line that is said.
-pub(super) struct Line {
+pub(super) struct ScriptLine {
     text: Range<u32>,
-    /// Where its event id stands in the text.
+    /// Where its event id is in the text.
     id: Range<u32>,
     /// In the file, from 1.
     pub(super) number: u32,
@@ -51,7 +51,7 @@ pub(super) struct Line {
     pub(super) first: usize,
 }
 
-impl Line {
+impl ScriptLine {
     fn bytes(&self) -> Range<usize> {
         self.text.start as usize..self.text.end as usize
     }
@@ -81,23 +81,23 @@ pub(super) enum Asks {
 /// Why a recording is not replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
-    #[error("it cannot be read: {0}")]
+    #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
     #[error(
-        "it holds nothing that a producer said; a recording has one event a line, as `recount aaep capture` \
+        "no events of a producer in the file; a recording has one event a line, as `recount aaep capture` \
          writes it"
     )]
     Empty,
-    #[error("it holds more than {} bytes that would be said; cut it into parts", limits::REPLAY_BYTES_MAX)]
+    #[error("more than {} bytes to replay; split the recording", limits::REPLAY_BYTES_MAX)]
     TooLarge,
-    #[error("line {line}: {why}; a line of this size is not said")]
+    #[error("line {line}: {why}; it is too large to replay")]
     Line { line: usize, why: String },
 }
 
-impl Script {
+impl ReplayScript {
     /// Reads a recording to its end; `times` is the text beside it that tells when each line came, if there is one.
-    pub fn read(mut recording: impl Read, times: Option<&str>) -> Result<Script, ScriptError> {
-        let mut reading = Building { times: times.map(Times::read), ..Building::default() };
+    pub fn read(mut recording: impl Read, times: Option<&str>) -> Result<ReplayScript, ScriptError> {
+        let mut reading = Building { times: times.map(RecordedTimes::read), ..Building::default() };
         if let Some(fault) = reading.times.as_ref().and_then(|times| times.fault.clone()) {
             reading.warn(fault);
         }
@@ -150,9 +150,9 @@ impl Script {
     }
 }
 
-impl std::fmt::Debug for Script {
+impl std::fmt::Debug for ReplayScript {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Script").field("lines", &self.len()).field("unsaid", &self.unsaid).finish()
+        f.debug_struct("ReplayScript").field("lines", &self.len()).field("unsaid", &self.unsaid).finish()
     }
 }
 
@@ -170,15 +170,15 @@ pub(super) const ID_FIELDS: [Field; 5] =
 
 #[derive(Default)]
 struct Building {
-    times: Option<Times>,
+    times: Option<RecordedTimes>,
     reader: Reader,
     held: Vec<u8>,
-    lines: Vec<Line>,
+    lines: Vec<ScriptLine>,
     prompts: Vec<Prompt>,
     /// Prompts by their token.
     asked: BTreeMap<String, usize>,
     ids: HashSet<u64>,
-    /// The latest moment that stands in a line, in milliseconds since 1970.
+    /// The latest moment in a line, in milliseconds since 1970.
     latest_ms: Option<i64>,
     /// When the line before this one was said or written, in milliseconds of whatever clock tells it.
     before_ms: Option<i64>,
@@ -299,7 +299,7 @@ impl Building {
         let first = if id.is_empty() { line } else { *self.firsts.entry(sum(id)).or_insert(line) };
         // What was delivered twice is the same to the last byte.
         let same = self.lines.get(first).is_some_and(|first| self.held[first.bytes()] == *text);
-        self.lines.push(Line {
+        self.lines.push(ScriptLine {
             first: if same { first } else { line },
             text: small(start)..small(self.held.len()),
             id: small(facts.id.start)..small(facts.id.end),
@@ -392,7 +392,7 @@ impl Building {
         }
     }
 
-    fn done(mut self) -> Result<Script, ScriptError> {
+    fn done(mut self) -> Result<ReplayScript, ScriptError> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -402,7 +402,7 @@ impl Building {
         if self.unwarned > 0 {
             self.warnings.push(format!("{} further lines are odd in such a way", self.unwarned));
         }
-        Ok(Script {
+        Ok(ReplayScript {
             held: self.held.into(),
             lines: self.lines,
             prompts: self.prompts,

@@ -1,6 +1,6 @@
-//! What the player and all subscribers of a replay share: how far it has come, who listens, what was asked and
-//! answered. A line is known by its place: the count of lines said before it, over all rounds. Nothing here waits for
-//! a peer. Look at [`Stage`].
+//! State that the player and all subscribers of a replay share: progress, listeners, prompts and answers. See
+//! [`Stage`]. A line is known by its position: the count of lines before it, over all rounds. Nothing here waits for a
+//! peer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::fresh::Round;
 use super::lock::lock;
 use super::prompts::Prompts;
-use super::room::Room;
-use super::script::Script;
-use super::{Options, Tell, Told};
+use super::room::ReplayRoom;
+use super::script::ReplayScript;
+use super::{ReplayNotice, ReplayOptions, Tell};
 use crate::limits;
 
 /// How far it is.
@@ -40,26 +40,26 @@ pub(super) struct Audience {
 /// Everything that is shared.
 pub(super) struct Stage {
     pub(super) world: World,
-    pub(super) script: Script,
-    pub(super) options: Options,
+    pub(super) script: ReplayScript,
+    pub(super) options: ReplayOptions,
     tell: Tell,
     pub(super) progress: watch::Sender<Progress>,
-    /// Changes whenever somebody comes, goes or has taken all.
+    /// Changes when a listener comes, goes or has read everything.
     pub(super) moved: watch::Sender<u64>,
     audience: Mutex<Audience>,
     rounds: Mutex<VecDeque<Arc<Round>>>,
     pub(super) prompts: Prompts,
-    pub(super) room: Room,
+    pub(super) room: ReplayRoom,
 }
 
 /// A line as it goes out.
-pub(super) struct Saying {
+pub(super) struct OutgoingLine {
     pub(super) text: Bytes,
     pub(super) id: Option<Arc<str>>,
 }
 
 impl Stage {
-    pub(super) fn new(world: &World, script: Script, options: Options, tell: Tell) -> Arc<Stage> {
+    pub(super) fn new(world: &World, script: ReplayScript, options: ReplayOptions, tell: Tell) -> Arc<Stage> {
         Arc::new(Stage {
             world: world.clone(),
             script,
@@ -70,11 +70,11 @@ impl Stage {
             audience: Mutex::default(),
             rounds: Mutex::default(),
             prompts: Prompts::default(),
-            room: Room::default(),
+            room: ReplayRoom::default(),
         })
     }
 
-    pub(super) fn tell(&self, told: Told<'_>) {
+    pub(super) fn tell(&self, told: ReplayNotice<'_>) {
         (self.tell)(told);
     }
 
@@ -134,18 +134,18 @@ impl Stage {
     }
 
     /// The line at a place, as it goes out.
-    pub(super) fn saying(&self, place: u64) -> Saying {
+    pub(super) fn saying(&self, place: u64) -> OutgoingLine {
         let (number, line) =
             (place / self.lines(), usize::try_from(place % self.lines()).unwrap_or_default());
         let text = self.script.text(line);
         let old = self.script.id(line);
         let round = if self.options.fresh { self.round(number) } else { None };
-        let Some(round) = round else { return Saying { text, id: old.map(Arc::from) } };
+        let Some(round) = round else { return OutgoingLine { text, id: old.map(Arc::from) } };
         let renewed = std::str::from_utf8(&text)
             .ok()
             .and_then(|text| round.renew(&self.script, line, text))
             .map(Bytes::from);
-        Saying { text: renewed.unwrap_or(text), id: old.map(|old| round.id(old).into()) }
+        OutgoingLine { text: renewed.unwrap_or(text), id: old.map(|old| round.id(old).into()) }
     }
 
     /// A token as it is said in a round.
@@ -153,7 +153,7 @@ impl Stage {
         if self.options.fresh { round.id(old) } else { old.to_owned() }
     }
 
-    /// Somebody listens from a place on; `None` when there are as many as can be.
+    /// Adds a listener from a place on; `None` when there are as many as can be.
     pub(super) fn enter(&self, place: u64) -> Option<u64> {
         let mut audience = lock(&self.audience);
         if audience.listening.len() >= limits::REPLAY_LISTENERS_MAX {
@@ -168,25 +168,25 @@ impl Stage {
         Some(number)
     }
 
-    /// Somebody has taken all up to a place.
+    /// A listener has read everything up to a place.
     pub(super) fn took(&self, number: u64, place: u64) {
         if let Some(at) = lock(&self.audience).listening.get_mut(&number) {
             *at = place;
         }
-        // Others wait for somebody's last line alone.
+        // Others wait only for a listener's last line.
         if place.is_multiple_of(self.lines()) {
             self.stir();
         }
     }
 
-    /// Somebody has left; `whole` when it was told that nothing more comes.
+    /// A listener has left; `whole` when it was told that nothing more comes.
     pub(super) fn leave(&self, number: u64, whole: bool) {
         let mut audience = lock(&self.audience);
         let place = audience.listening.remove(&number).unwrap_or_default();
         audience.left_early = (!whole).then(moment);
         let listeners = audience.listening.len();
         drop(audience);
-        self.tell(Told::Left { lines: place, of: self.now().place, listeners });
+        self.tell(ReplayNotice::Left { lines: place, of: self.now().place, listeners });
         self.stir();
     }
 
@@ -206,7 +206,7 @@ impl Stage {
         lock(&self.audience).listening.values().all(|at| *at >= place)
     }
 
-    /// Until when somebody who left before the end is waited for.
+    /// Until when to wait for a listener that left before the end.
     pub(super) fn return_until(&self) -> Option<Instant> {
         lock(&self.audience).left_early.map(|at| at + limits::REPLAY_RETURN_WAIT)
     }

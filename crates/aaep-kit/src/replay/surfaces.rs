@@ -1,5 +1,5 @@
-//! The replay behind the host: what each route means to the stage, and the refusals of a replay. What a message does to
-//! the replay is in [`super::hearing`].
+//! Connects the replay to the host: maps each route to the stage, and refuses what a replay does not take.
+//! [`super::hearing`] handles the messages.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use recount_aaep_host::{
 };
 use serde_json::{Value, json};
 
-use super::feed::Feed;
-use super::hearing::{Heard, hear_in_room, hear_on_subscription};
+use super::feed::ReplayFeed;
+use super::hearing::{Reception, hear_in_room, hear_on_subscription};
 use super::room::{Answered, Door};
 use super::stage::Stage;
 use crate::limits;
@@ -29,7 +29,9 @@ pub(super) fn routes(stage: Arc<Stage>) -> Router {
         write_bytes: limits::REPLAY_CHUNK_BYTES,
         heartbeat: Some(limits::REPLAY_HEARTBEAT),
         sockets: Sockets::Strict { handshake_wait: Some(limits::REPLAY_HANDSHAKE_WAIT) },
-        closing: |why| (why != Close::Unreadable).then(|| why.frame()),
+        closing: |why| {
+            (!matches!(why, Close::Unreadable | Close::TooLarge | Close::NotUtf8)).then(|| why.frame())
+        },
         // A replay repeats a recording, and pages of browsers are among its subscribers.
         pages: Some(Pages {
             allowed_headers: "Content-Type, Authorization, Last-Event-ID, Cache-Control",
@@ -49,7 +51,7 @@ struct ReplaySurfaces {
 
 impl Producer for ReplaySurfaces {
     type Caller = ();
-    type Feed = Feed;
+    type Feed = ReplayFeed;
 
     fn policy(&self) -> &Policy {
         &self.policy
@@ -69,22 +71,24 @@ impl Producer for ReplaySurfaces {
         Handshake { text: Some(text), result }
     }
 
-    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<Feed, Problem> {
+    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<ReplayFeed, Problem> {
         let (stage, room) = (&self.stage, &self.stage.room);
         match place {
-            Place::Room | Place::RoomSocket => Feed::open(stage, room.enter(), last).ok_or(Problem::Full),
+            Place::Room | Place::RoomSocket => {
+                ReplayFeed::open(stage, room.enter(), last).ok_or(Problem::Full)
+            }
             Place::Subscription(id) => {
                 let door = room.resume(id).ok_or(Problem::SubscriptionUnknown)?;
-                Feed::open(stage, door, last).ok_or(Problem::Full)
+                ReplayFeed::open(stage, door, last).ok_or(Problem::Full)
             }
             // As many newer ones as can be may have pushed it out.
             Place::Socket(id) => {
                 let id = id.ok_or(Problem::SubscriptionUnknown)?;
-                let feed = room.resume(id).and_then(|door| Feed::open(stage, door, last));
+                let feed = room.resume(id).and_then(|door| ReplayFeed::open(stage, door, last));
                 if feed.is_none() {
                     room.close(id);
                 }
-                feed.map(Feed::ending_its_subscription).ok_or(Problem::Full)
+                feed.map(ReplayFeed::ending_its_subscription).ok_or(Problem::Full)
             }
         }
     }
@@ -93,7 +97,7 @@ impl Producer for ReplaySurfaces {
         self.stage.room.knows(subscription)
     }
 
-    async fn receive(&self, (): &(), source: Source<'_, Feed>, text: &str) -> Reply {
+    async fn receive(&self, (): &(), source: Source<'_, ReplayFeed>, text: &str) -> Reply {
         let own = match source {
             Source::Sessions => return Reply::Refused(Problem::NotFound),
             Source::Messages => return reply_in_room(hear_in_room(&self.stage, text)),
@@ -104,10 +108,10 @@ impl Producer for ReplaySurfaces {
             },
         };
         match hear_on_subscription(&self.stage, own, text) {
-            Heard::Done => Reply::Taken,
-            Heard::Answer(answer) => Reply::Answer(answer.text),
-            Heard::Unfit => Reply::Refused(Problem::Malformed),
-            Heard::Stranger => Reply::Refused(Problem::SubscriptionUnknown),
+            Reception::Done => Reply::Taken,
+            Reception::Answer(answer) => Reply::Answer(answer.text),
+            Reception::Unfit => Reply::Refused(Problem::Malformed),
+            Reception::Stranger => Reply::Refused(Problem::SubscriptionUnknown),
         }
     }
 
@@ -139,9 +143,9 @@ impl Producer for ReplaySurfaces {
 }
 
 /// Answers in the room come on its streams.
-fn reply_in_room(heard: Heard) -> Reply {
+fn reply_in_room(heard: Reception) -> Reply {
     match heard {
-        Heard::Done | Heard::Answer(_) => Reply::Taken,
-        Heard::Unfit | Heard::Stranger => Reply::Refused(Problem::Malformed),
+        Reception::Done | Reception::Answer(_) => Reply::Taken,
+        Reception::Unfit | Reception::Stranger => Reply::Refused(Problem::Malformed),
     }
 }

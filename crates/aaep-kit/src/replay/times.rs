@@ -1,19 +1,19 @@
-//! What stands beside a recording: when each of its lines came, and from whom. Knows nothing of the lines themselves.
+//! The times file of a recording: when each line came, and from which side. It does not know the lines.
 
 use crate::recording::Time;
 
 /// All lines of a recording, by their number.
 #[derive(Default)]
-pub(super) struct Times {
+pub(super) struct RecordedTimes {
     lines: Vec<Option<Time>>,
     /// Why not all of it counts.
     pub(super) fault: Option<String>,
 }
 
-impl Times {
+impl RecordedTimes {
     /// Reads as far as the text makes sense: a recording that was cut off has its last line cut off here, too.
-    pub(super) fn read(text: &str) -> Times {
-        let mut times = Times::default();
+    pub(super) fn read(text: &str) -> RecordedTimes {
+        let mut times = RecordedTimes::default();
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let time = Time::parse(line);
             // Each line of the recording has one row, so a number far ahead is none of them.

@@ -1,5 +1,5 @@
-//! Prompts that are open: who got them, what they take, and what becomes of a reply. It must never know how replies
-//! come in.
+//! Open prompts: who received them, which answers they take, and what a reply does. It must not know how replies
+//! arrive.
 
 use recount_aaep::wire::{Body, ClarificationReply, ConfirmationReply, Decision, Event, Response};
 use tokio::sync::oneshot;
@@ -8,7 +8,7 @@ use super::{Behaviour, Fault};
 
 /// What became of a prompt.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Outcome {
+pub(super) enum PromptOutcome {
     Accepted,
     Rejected,
     /// The value of a choice.
@@ -19,17 +19,20 @@ pub(super) enum Outcome {
 }
 
 /// One prompt that waits.
-pub(super) struct Open {
+pub(super) struct OpenAsk {
     pub(super) token: String,
     pub(super) event: Event,
     pub(super) deadline_ms: u64,
     /// The subscriptions that have it.
     pub(super) sent_to: Vec<String>,
-    answer: oneshot::Sender<Outcome>,
+    answer: oneshot::Sender<PromptOutcome>,
 }
 
-impl Open {
-    pub(super) fn new(event: Event, timeout_seconds: u32) -> Option<(Open, oneshot::Receiver<Outcome>)> {
+impl OpenAsk {
+    pub(super) fn new(
+        event: Event,
+        timeout_seconds: u32,
+    ) -> Option<(OpenAsk, oneshot::Receiver<PromptOutcome>)> {
         let token = match &event.body {
             Body::AwaitingConfirmation(prompt) => prompt.reply_token.as_str().to_owned(),
             Body::AwaitingClarification(prompt) => prompt.reply_token.as_str().to_owned(),
@@ -38,44 +41,48 @@ impl Open {
         let told_ms = u64::try_from(event.envelope.timestamp.millis()).unwrap_or(0);
         let deadline_ms = told_ms + u64::from(timeout_seconds) * 1_000;
         let (answer, outcome) = oneshot::channel();
-        Some((Open { token, event, deadline_ms, sent_to: Vec::new(), answer }, outcome))
+        Some((OpenAsk { token, event, deadline_ms, sent_to: Vec::new(), answer }, outcome))
     }
 
     /// What a confirmation makes of it; nothing when it is not one that this prompt takes.
-    pub(super) fn decided(&self, reply: &ConfirmationReply, behaviour: &Behaviour) -> Option<Outcome> {
+    pub(super) fn decided(&self, reply: &ConfirmationReply, behaviour: &Behaviour) -> Option<PromptOutcome> {
         let Body::AwaitingConfirmation(prompt) = &self.event.body else { return None };
         if !prompt.allows(&reply.decision) {
             // Whatever does not say no is taken for a yes.
-            return behaviour.is(Fault::AllowedRepliesIgnored).then_some(Outcome::Accepted);
+            return behaviour.is(Fault::AllowedRepliesIgnored).then_some(PromptOutcome::Accepted);
         }
         // Actions are done as they were told, or not at all.
         let changed = reply.modified_action.is_some() && !behaviour.is(Fault::ModifiedActionTaken);
         match reply.decision {
-            Decision::Accept if !changed => Some(Outcome::Accepted),
-            _ => Some(Outcome::Rejected),
+            Decision::Accept if !changed => Some(PromptOutcome::Accepted),
+            _ => Some(PromptOutcome::Rejected),
         }
     }
 
     /// What a clarification makes of it.
-    pub(super) fn answered(&self, reply: &ClarificationReply, behaviour: &Behaviour) -> Option<Outcome> {
+    pub(super) fn answered(
+        &self,
+        reply: &ClarificationReply,
+        behaviour: &Behaviour,
+    ) -> Option<PromptOutcome> {
         let Body::AwaitingClarification(prompt) = &self.event.body else { return None };
         let choices = prompt.choices.as_deref().unwrap_or_default();
         match &reply.response {
             Response::Text(text) if choices.iter().any(|choice| choice.value == *text) => {
-                Some(Outcome::Answered(text.clone()))
+                Some(PromptOutcome::Answered(text.clone()))
             }
             Response::Text(_) if behaviour.is(Fault::ForeignChoiceTaken) => {
-                Some(Outcome::Answered(choices.first()?.value.clone()))
+                Some(PromptOutcome::Answered(choices.first()?.value.clone()))
             }
             Response::Bool(_) | Response::Number(_) if behaviour.is(Fault::WrongKindTaken) => {
-                Some(Outcome::Answered(choices.first()?.value.clone()))
+                Some(PromptOutcome::Answered(choices.first()?.value.clone()))
             }
             _ => None,
         }
     }
 
     /// Ends it.
-    pub(super) fn settle(self, outcome: Outcome) {
+    pub(super) fn settle(self, outcome: PromptOutcome) {
         if self.answer.send(outcome).is_err() {
             // The session that asked has ended with the producer.
         }

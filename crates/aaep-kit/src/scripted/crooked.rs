@@ -1,4 +1,4 @@
-//! What holds events back that should not be held: a delay before the shaping. A right producer has none of it.
+//! Delays events that must not be delayed, before they are shaped. Used only with a fault.
 
 use std::collections::VecDeque;
 

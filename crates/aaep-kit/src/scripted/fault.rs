@@ -1,4 +1,4 @@
-//! What can be wrong, each thing with the requirement it breaks. Words only; who does it wrong is elsewhere.
+//! The faults of the scripted producer, each with the requirement that it breaks. Data only.
 
 use crate::faults::faults;
 
@@ -29,20 +29,20 @@ faults! {
     EndTwice "R-031" 1: "Sessions end twice.";
     EventBehindEnd "R-031" 1: "Something follows the end of a session.";
     ErrorNotCritical "R-033" 1: "`session.errored` has normal urgency.";
-    ErrorCategoryUnknown "R-024" 1: "`error_category` is a word that is none of the four.";
+    ErrorCategoryUnknown "R-024" 1: "`error_category` is none of the four values.";
     StateChainBroken "R-036" 1: "States are left that were not entered.";
     StateFirst "R-036" 1: "The first state is not left from `idle`.";
-    StatesUntold "R-037" 1: "Changes of state are not told.";
+    StatesUntold "R-037" 1: "State changes are not sent.";
     SummaryMissing "R-040" 1: "Changes of state have no `summary_normal`.";
-    TerseLeavesOut "R-042" 3: "Who wants it terse gets no progress.";
+    TerseLeavesOut "R-042" 3: "Terse subscriptions get no progress.";
 
     // Tools and output.
     ToolCompletedFirst "R-050" 1: "`tool.completed` comes before its `tool.invoked`.";
     ToolIdsDiffer "R-052" 1: "The two events of a call have different ids.";
     ToolRenamed "R-056" 1: "The two events of a call name different tools.";
     ToolUncompleted "R-054" 1: "Calls are not completed.";
-    ToolTimeoutUntold "R-054" 1: "A call that takes too long is given up without a word.";
-    ToolCompletedLate "R-055" 1: "`tool.completed` comes behind the state that follows the tool.";
+    ToolTimeoutUntold "R-054" 1: "A call that times out is not completed.";
+    ToolCompletedLate "R-055" 1: "`tool.completed` comes after the state that follows the tool.";
     SecretsEchoed "R-053" 1: "What was typed is repeated in `args_summary`, secrets included.";
     PositionInBytes "R-057" 1: "`position` counts bytes.";
     PositionFalls "R-057" 1: "Every third piece of output says position 0.";
@@ -58,34 +58,34 @@ faults! {
     PromptNotCritical "R-083" 2: "Confirmations have normal urgency.";
     QuestionNotCritical "R-083" 2: "Clarifications have normal urgency.";
     HandoffNotCritical "R-083" 2: "Handoffs have normal urgency.";
-    HandoffUntold "R-095" 2: "Handing over is not told.";
-    DefaultAccepts "R-082" 2: "What is grave is accepted when nobody answers.";
+    HandoffUntold "R-095" 2: "A handoff is not announced.";
+    DefaultAccepts "R-082" 2: "A grave action is accepted at its timeout.";
     TokenForm "R-075" 2: "Tokens have hyphens.";
     TokenReused "R-075" 2: "All prompts have the same token.";
     KindsUntrue "R-094" 2: "A question says that it takes free text, and takes none.";
-    IrreversibleUnasked "R-051" 2: "What cannot be undone is done before its confirmation is asked for.";
+    IrreversibleUnasked "R-051" 2: "An irreversible action is done before its confirmation is requested.";
     NotBlocking "R-070" 2: "The action is done while its confirmation is open.";
-    DoneAfterReject "R-051" 2: "What was rejected is done all the same.";
-    DoneAfterTimeout "R-081" 2: "What nobody answered is done, although its default is `reject`.";
-    NotDoneAfterAccept "R-074" 2: "What was accepted is not done.";
-    NoFollowUp "R-071" 2: "Nothing tells that an action was rejected, or that its time was up.";
+    DoneAfterReject "R-051" 2: "A rejected action is done anyway.";
+    DoneAfterTimeout "R-081" 2: "An unanswered action is done, although its default is `reject`.";
+    NotDoneAfterAccept "R-074" 2: "An accepted action is not done.";
+    NoFollowUp "R-071" 2: "No event reports that an action was rejected or timed out.";
     SecondPrompt "R-073" 2: "The same action is asked for a second time while the first prompt is open.";
     TimeoutLate "R-081" 2: "The default is applied a second and a half too late.";
     TimeoutEarly "R-081" 2: "The default is applied when half of the time is over.";
     TimeoutNever "R-081" 2: "The default of a prompt is never applied.";
     QuestionNeverResolved "R-088" 2: "A question without an answer waits for ever.";
-    ResolutionUntold "R-088" 2: "Only who answered hears what became of the prompt.";
-    DeafAreAsked "R-093" 2: "Who cannot reply is asked all the same, and waited for.";
-    PromptOutlivesReaders "R-097" 2: "A prompt stays open for ever when everybody has left who could answer.";
+    ResolutionUntold "R-088" 2: "Only the subscription that answered receives the outcome of the prompt.";
+    DeafAreAsked "R-093" 2: "A subscription that cannot reply gets prompts, and is waited for.";
+    PromptOutlivesReaders "R-097" 2: "A prompt stays open for ever when every subscription that could answer has left.";
 
     // Replies.
     AllowedRepliesIgnored "R-078" 2: "Any decision that does not say `reject` counts as `accept`.";
     ForgedReplyTaken "R-078" 2: "A reply with a token that was never sent settles the prompt that is open.";
-    LateReplyTaken "R-081" 2: "A reply that comes after the time was up is carried out.";
+    LateReplyTaken "R-081" 2: "A reply after the timeout is carried out.";
     SecondReplyTaken "R-080" 2: "A second reply to the same prompt is carried out, too.";
     StrangersReplyTaken "R-161" 2: "A reply counts although its subscription did not get the prompt.";
     ReplyReveals "R-079" 2: "A reply without effect is answered with 400 and the reason.";
-    ModifiedActionTaken "R-087" 2: "A changed action is accepted, and the action done as it was told before.";
+    ModifiedActionTaken "R-087" 2: "A modified action is accepted, and the original action is done.";
     WrongKindTaken "R-086" 2: "A question with choices takes a number or yes and no.";
     ForeignChoiceTaken "R-086" 2: "A question with choices takes a value that is none of them.";
 
@@ -97,19 +97,19 @@ faults! {
     BoundariesWidened "R-112" 3: "A boundary is honoured that was not asked for.";
     LevelsWidened "R-112" 3: "All levels are honoured, whichever were asked for.";
     ExtensionsWidened "R-112" 3: "An extension is honoured that was not asked for.";
-    RepliesRaised "R-112" 3: "Replies are honoured of who said that it cannot reply.";
-    FiltersWidened "R-112" 3: "The filters that were asked for are not among what is honoured.";
-    SignedOnlyAccepted "R-113" 3: "Who wants signed manifests only is accepted, although there is none.";
-    UnknownCapabilityRejected "R-114" 3: "Who has capabilities of an unknown extension is rejected.";
-    UnknownVersionAccepted "R-203" 3: "A version is accepted that is not spoken.";
+    RepliesRaised "R-112" 3: "Replies are honoured for a subscription that declared it cannot reply.";
+    FiltersWidened "R-112" 3: "Requested filters are not honoured.";
+    SignedOnlyAccepted "R-113" 3: "A request for signed manifests only is accepted, although there is none.";
+    UnknownCapabilityRejected "R-114" 3: "A request with capabilities of an unknown extension is rejected.";
+    UnknownVersionAccepted "R-203" 3: "An unsupported version is accepted.";
     NeverFull "R-131" 3: "More subscriptions are accepted than the manifest says.";
-    LanguageKeepsSilent "R-183" 3: "Who wants a language that is not spoken is accepted and hears nothing.";
+    LanguageKeepsSilent "R-183" 3: "A request for an unavailable language is accepted and gets no events.";
 
     // Terms.
     ExcludeIgnored "R-117" 3: "What the filters exclude is sent when they include it.";
     CriticalFiltered "R-116" 3: "Critical events are left out when the filters do not name them.";
     CriticalDelayed "R-116" 3: "Critical events come late.";
-    RateIgnored "R-115" 3: "The rate that was agreed is not kept.";
+    RateIgnored "R-115" 3: "The agreed rate is not kept.";
     RateInWindows "R-115" 3: "The rate is kept in fixed seconds: twice as much comes around their edges.";
     RenegotiateIgnored "R-120" 3: "A renegotiation is accepted, and the old terms stay.";
     RenegotiateUnanswered "R-120" 3: "A renegotiation is carried out and gets no answer.";
@@ -118,14 +118,14 @@ faults! {
 
     // The transport.
     LargeEventsCut "R-148" 3: "Events of more than 48 KiB are cut off at 32 KiB.";
-    ResumeIgnored "R-149" 3: "`Last-Event-ID` is passed over: only what is new is sent.";
-    ResumeLoses "R-143" 3: "Who comes back with `Last-Event-ID` misses one event.";
-    ResumeRenames "R-149" 3: "Who comes back with `Last-Event-ID` gets events again, with new ids.";
-    NoSummary "R-150" 3: "Who comes in the middle of a session is told nothing of it.";
-    HeartbeatMissing "R-152" 1: "A quiet stream says nothing.";
+    ResumeIgnored "R-149" 3: "`Last-Event-ID` is ignored: only new events are sent.";
+    ResumeLoses "R-143" 3: "A return with `Last-Event-ID` misses one event.";
+    ResumeRenames "R-149" 3: "A return with `Last-Event-ID` gets events again, with new ids.";
+    NoSummary "R-150" 3: "A late subscription gets no summary of the session.";
+    HeartbeatMissing "R-152" 1: "An idle stream sends no heartbeat.";
     ManifestMissing "R-124" 3: "There is no manifest.";
     ManifestUntrue "R-124" 3: "The manifest is of another agent.";
-    EventsUnguarded "R-163" 1: "Events are told to who shows no token.";
-    RepliesUnguarded "R-077" 2: "Replies are taken from who shows no token.";
-    SubscriptionIdAdmits "R-163" 1: "Who knows a `subscription_id` needs no token to read its events.";
+    EventsUnguarded "R-163" 1: "Events are sent without a token.";
+    RepliesUnguarded "R-077" 2: "Replies are accepted without a token.";
+    SubscriptionIdAdmits "R-163" 1: "A `subscription_id` is enough to read its events, without a token.";
 }

@@ -1,4 +1,4 @@
-//! A reader of one subscription. It waits for messages, and must not know how they are written to a peer.
+//! Reads one subscription: waits for its messages. It must not know how they are written to a peer.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::room::{Read, Room};
 
 /// Reads one subscription. When it is dropped, the reader is gone.
-pub(super) struct Feed {
+pub(super) struct ScriptedFeed {
     room: Arc<Room>,
     id: String,
     versioned: bool,
@@ -18,11 +18,18 @@ pub(super) struct Feed {
     ticks: watch::Receiver<u64>,
 }
 
-impl Feed {
+impl ScriptedFeed {
     /// Begins to read after this many messages.
-    pub(super) fn open(room: &Arc<Room>, id: &str, at: u64, versioned: bool) -> Option<Feed> {
+    pub(super) fn open(room: &Arc<Room>, id: &str, at: u64, versioned: bool) -> Option<ScriptedFeed> {
         let reader = room.attach(id)?;
-        Some(Feed { room: room.clone(), id: id.to_owned(), versioned, reader, at, ticks: room.ticks() })
+        Some(ScriptedFeed {
+            room: room.clone(),
+            id: id.to_owned(),
+            versioned,
+            reader,
+            at,
+            ticks: room.ticks(),
+        })
     }
 
     pub(super) fn subscription(&self) -> &str {
@@ -35,7 +42,7 @@ impl Feed {
     }
 }
 
-impl recount_aaep_host::Feed for Feed {
+impl recount_aaep_host::Feed for ScriptedFeed {
     async fn next(&mut self) -> Item {
         loop {
             self.ticks.borrow_and_update();
@@ -71,7 +78,7 @@ impl recount_aaep_host::Feed for Feed {
     }
 }
 
-impl Drop for Feed {
+impl Drop for ScriptedFeed {
     fn drop(&mut self) {
         self.room.detach(&self.id, self.reader);
     }

@@ -1,4 +1,4 @@
-//! Who the scripted producer is, in its events, its answers and its manifest.
+//! The identity of the scripted producer in events, answers and its manifest.
 
 use recount_aaep::wire::Producer;
 

@@ -1,5 +1,5 @@
-//! What comes from subscribers: inputs, handshakes, replies. It must never know how it came; each surface says in which
-//! place it was said, and sends the [`Verdict`] on as its transport does.
+//! Handles what subscribers send: inputs, handshakes, replies. It must not know the transport: each surface says where
+//! a message came in, and sends the [`Judgement`] back in its own way.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use recount_aaep::{Message, build};
 use serde_json::{Map, Value};
 
 use super::Fault;
-use super::ask::Outcome;
+use super::ask::PromptOutcome;
 use super::room::Room;
-use super::subscription::Surface;
+use super::subscription::ProducerSurface;
 use super::{play, tamper};
 use crate::limits;
 
@@ -28,10 +28,10 @@ pub(super) enum Place<'a> {
 
 /// What becomes of it.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum Judgement {
     /// It was taken in, whatever it does.
     Taken,
-    /// A session was begun.
+    /// A session started.
     Began(String),
     /// There is no room for one more session.
     Full,
@@ -39,7 +39,7 @@ pub(super) enum Verdict {
     Answer(String),
     /// It is none of the messages that are taken here.
     Malformed,
-    /// Like [`Verdict::Malformed`], told with a reason that a right producer keeps to itself.
+    /// Like [`Judgement::Malformed`], told with a reason that a right producer keeps to itself.
     Told(&'static str),
 }
 
@@ -54,14 +54,14 @@ pub(super) struct Handshake {
 }
 
 /// Takes in whatever a subscriber says after its handshake.
-pub(super) fn hear(room: &Arc<Room>, text: &str, place: Place<'_>) -> Verdict {
-    let Ok(Value::Object(said)) = serde_json::from_str::<Value>(text) else { return Verdict::Malformed };
+pub(super) fn hear(room: &Arc<Room>, text: &str, place: Place<'_>) -> Judgement {
+    let Ok(Value::Object(said)) = serde_json::from_str::<Value>(text) else { return Judgement::Malformed };
     let word = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default();
     let drives = !matches!(place, Place::Replies);
     match (word("kind"), word("type")) {
         ("user_input", _) if drives => match begin(room, word("text")) {
-            Some(session) => Verdict::Began(session),
-            None => Verdict::Full,
+            Some(session) => Judgement::Began(session),
+            None => Judgement::Full,
         },
         (_, "confirmation.reply" | "clarification.reply") => reply(room, said, place),
         (_, "subscription.renegotiate") => renegotiate(room, &said, text, place),
@@ -73,13 +73,13 @@ pub(super) fn hear(room: &Arc<Room>, text: &str, place: Place<'_>) -> Verdict {
             if !room.is(Fault::EventsAfterClose) {
                 room.close(id);
             }
-            Verdict::Taken
+            Judgement::Taken
         }
         (_, "subscription.request") if drives => {
             handshake_again(room, text, place);
-            Verdict::Taken
+            Judgement::Taken
         }
-        _ => Verdict::Malformed,
+        _ => Judgement::Malformed,
     }
 }
 
@@ -97,7 +97,7 @@ fn handshake_again(room: &Arc<Room>, text: &str, place: Place<'_>) {
         Place::Socket { subscription, .. } => vec![subscription.to_owned()],
         _ => {
             room.expect_reader();
-            room.ids(Surface::Legacy)
+            room.ids(ProducerSurface::Legacy)
         }
     };
     for id in ids {
@@ -121,7 +121,7 @@ fn is_silent(room: &Room, code: Option<Reason>) -> bool {
 }
 
 /// A handshake that opens a subscription.
-pub(super) fn handshake(room: &Arc<Room>, text: &str, surface: Surface) -> Handshake {
+pub(super) fn handshake(room: &Arc<Room>, text: &str, surface: ProducerSurface) -> Handshake {
     let opened = judge(room, text).and_then(|terms| match room.open(surface, terms.clone()) {
         Some(id) => Ok((id, terms)),
         None => {
@@ -168,7 +168,7 @@ fn has_foreign_capability(request: &Value) -> bool {
         .is_some_and(|all| all.iter().any(|(name, value)| value.is_object() && name != "event_filters"))
 }
 
-fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: Place<'_>) -> Verdict {
+fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: Place<'_>) -> Judgement {
     let stated = said.get("subscription_id").and_then(Value::as_str).unwrap_or_default();
     let id = match place {
         Place::Socket { subscription, .. } => subscription,
@@ -191,7 +191,7 @@ fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: P
                 room.change(id, &terms);
             }
             if room.is(Fault::RenegotiateUnanswered) {
-                return Verdict::Taken;
+                return Judgement::Taken;
             }
             answer_of(room, id, place, accepted(room, id, &terms))
         }
@@ -209,21 +209,21 @@ fn renegotiate(room: &Arc<Room>, said: &Map<String, Value>, text: &str, place: P
 }
 
 /// In the answer where there is one, else on the stream.
-fn answer_of(room: &Room, id: &str, place: Place<'_>, text: String) -> Verdict {
+fn answer_of(room: &Room, id: &str, place: Place<'_>, text: String) -> Judgement {
     match place {
-        Place::Replies => Verdict::Answer(text),
+        Place::Replies => Judgement::Answer(text),
         _ => {
             room.with(id, |sub| sub.append(None, text));
-            Verdict::Taken
+            Judgement::Taken
         }
     }
 }
 
 /// Every reply that is one is answered alike, whatever it does: who forges replies learns nothing.
-fn reply(room: &Arc<Room>, mut said: Map<String, Value>, place: Place<'_>) -> Verdict {
+fn reply(room: &Arc<Room>, mut said: Map<String, Value>, place: Place<'_>) -> Judgement {
     let effect = effect(room, &mut said, place);
     if room.is(Fault::ReplyReveals) && effect.is_none() {
-        return Verdict::Told("this reply has no effect: its token is unknown, used, or not yours");
+        return Judgement::Told("this reply has no effect: its token is unknown, used, or not yours");
     }
     if let Some((token, outcome)) = effect
         && let Some(open) = room.take(&token)
@@ -231,11 +231,11 @@ fn reply(room: &Arc<Room>, mut said: Map<String, Value>, place: Place<'_>) -> Ve
         open.settle(outcome);
         room.tick();
     }
-    Verdict::Taken
+    Judgement::Taken
 }
 
 /// Which prompt it settles, and how.
-fn effect(room: &Room, said: &mut Map<String, Value>, place: Place<'_>) -> Option<(String, Outcome)> {
+fn effect(room: &Room, said: &mut Map<String, Value>, place: Place<'_>) -> Option<(String, PromptOutcome)> {
     let now = room.now_ms();
     if !matches!(place, Place::Replies | Place::Socket { strict: true, .. }) {
         // Who speaks the de-facto way knows no subscription, and some tell no time.

@@ -1,5 +1,5 @@
-//! Plays a script: makes events of it, waits for answers, and goes on as they say. It must never know who listens or how
-//! anything is carried.
+//! Plays a script: builds its events, waits for answers, and continues as they say. It must not know listeners or
+//! transports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::Fault;
-use super::ask::Outcome;
+use super::ask::PromptOutcome;
 use super::identity::{AGENT, producer};
 use super::room::{Room, Whom, fresh, fresh_event};
 use super::scripts::{self, Clarify, Confirm, Script, Step, Tool};
-use super::subscription::Surface;
+use super::subscription::ProducerSurface;
 use crate::limits;
 
 /// Why the builder takes what is made here.
@@ -35,14 +35,14 @@ pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
     let script = scripts::script(scripts::scenario(text, room.behaviour.asks));
     let frame = Frame::new(&session, AGENT, "en-US").expect(WRITTEN).with_producer(producer());
     if room.behaviour.announce_sessions {
-        for surface in [Surface::Legacy, Surface::LegacySocket] {
+        for surface in [ProducerSurface::Legacy, ProducerSurface::LegacySocket] {
             for id in room.ids(surface) {
                 let said = json!({"kind": "session", "session_id": session}).to_string();
                 room.with(&id, |sub| sub.append(None, said));
             }
         }
     }
-    let mut player = Player {
+    let mut player = SessionPlayer {
         room: room.clone(),
         frame,
         input: text.to_owned(),
@@ -65,7 +65,7 @@ pub(super) fn begin(room: &Arc<Room>, text: &str) -> String {
 }
 
 /// One session that is being played.
-struct Player {
+struct SessionPlayer {
     room: Arc<Room>,
     frame: Frame,
     input: String,
@@ -79,7 +79,7 @@ struct Player {
     prompt: Option<recount_aaep::Event>,
 }
 
-impl Player {
+impl SessionPlayer {
     async fn play(&mut self, script: &Script) {
         let began_ms = self.room.now_ms();
         self.say(build::session_started(script.begins)).await;
@@ -256,23 +256,25 @@ impl Player {
         self.follow(&outcome).await;
         match outcome {
             _ if unasked || self.room.is(Fault::NotBlocking) => {}
-            Outcome::Accepted if self.room.is(Fault::NotDoneAfterAccept) => {}
-            Outcome::Accepted => self.act(confirm, &call).await,
-            Outcome::TimedOut if self.room.is(Fault::DoneAfterTimeout) => self.act(confirm, &call).await,
-            Outcome::Rejected if self.room.is(Fault::DoneAfterReject) => self.act(confirm, &call).await,
+            PromptOutcome::Accepted if self.room.is(Fault::NotDoneAfterAccept) => {}
+            PromptOutcome::Accepted => self.act(confirm, &call).await,
+            PromptOutcome::TimedOut if self.room.is(Fault::DoneAfterTimeout) => {
+                self.act(confirm, &call).await
+            }
+            PromptOutcome::Rejected if self.room.is(Fault::DoneAfterReject) => self.act(confirm, &call).await,
             _ => self.undone = true,
         }
         self.second_answer(confirm, &outcome).await;
     }
 
     /// What became of a prompt is told to everybody.
-    async fn follow(&mut self, outcome: &Outcome) {
+    async fn follow(&mut self, outcome: &PromptOutcome) {
         let (to, says) = match outcome {
-            Outcome::Accepted => ("calling_tool", "You said yes."),
-            Outcome::Rejected => ("deciding", "You said no, so it is not done."),
-            Outcome::Answered(_) => ("writing_output", "Thank you for the answer."),
-            Outcome::TimedOut => ("deciding", "Nobody answered in time, so it is not done."),
-            Outcome::Left => ("deciding", "Nobody is left who could answer, so it is not done."),
+            PromptOutcome::Accepted => ("calling_tool", "You said yes."),
+            PromptOutcome::Rejected => ("deciding", "You said no, so it is not done."),
+            PromptOutcome::Answered(_) => ("writing_output", "Thank you for the answer."),
+            PromptOutcome::TimedOut => ("deciding", "Nobody answered in time, so it is not done."),
+            PromptOutcome::Left => ("deciding", "Nobody is left who could answer, so it is not done."),
         };
         if self.room.is(Fault::NoFollowUp) && to == "deciding" {
             return;
@@ -294,13 +296,13 @@ impl Player {
     }
 
     /// A right producer hears the first answer; this one goes on to listen when it is told to.
-    async fn second_answer(&mut self, confirm: &Confirm, outcome: &Outcome) {
+    async fn second_answer(&mut self, confirm: &Confirm, outcome: &PromptOutcome) {
         let again = match outcome {
-            Outcome::TimedOut => self.room.is(Fault::LateReplyTaken),
+            PromptOutcome::TimedOut => self.room.is(Fault::LateReplyTaken),
             _ => self.room.is(Fault::SecondReplyTaken),
         };
         let Some(prompt) = self.prompt.take_if(|_| again) else { return };
-        if self.room.linger(prompt).await == Some(Outcome::Accepted) {
+        if self.room.linger(prompt).await == Some(PromptOutcome::Accepted) {
             let call = fresh(&self.room.world, "call");
             self.undone = false;
             self.act(confirm, &call).await;
@@ -320,8 +322,8 @@ impl Player {
         }
         let (token, answer) = self.ask(prompt);
         match self.wait(&token, answer).await {
-            Outcome::Answered(value) => {
-                self.follow(&Outcome::Answered(value.clone())).await;
+            PromptOutcome::Answered(value) => {
+                self.follow(&PromptOutcome::Answered(value.clone())).await;
                 // The words are ours: what was chosen, never what was sent.
                 let label =
                     clarify.choices.iter().find(|(known, _)| *known == value).map_or("", |(_, label)| label);
@@ -343,7 +345,7 @@ impl Player {
     }
 
     /// Waits until a prompt is answered, its time is up, or nobody is left who could answer.
-    async fn wait(&mut self, token: &str, asked: Asked) -> Outcome {
+    async fn wait(&mut self, token: &str, asked: Asked) -> PromptOutcome {
         let Asked { mut outcome, told_ms, timeout_ms } = asked;
         let mut ticks = self.room.ticks();
         let due_ms = match self.room.behaviour.fault {
@@ -368,7 +370,7 @@ impl Player {
             let left_until = self.room.left_until_ms(token);
             let outlives = left_until.is_none() && self.room.is(Fault::PromptOutlivesReaders);
             if !outlives && (now >= due_ms || left_until.is_none()) {
-                let over = if now >= due_ms { Outcome::TimedOut } else { Outcome::Left };
+                let over = if now >= due_ms { PromptOutcome::TimedOut } else { PromptOutcome::Left };
                 return match self.room.take(token) {
                     Some(_) => over,
                     // The reply was first after all.
@@ -386,8 +388,8 @@ impl Player {
                 if outlives { u64::MAX } else { due_ms.min(left_until.unwrap_or(due_ms)).min(reminder) };
             tokio::select! {
                 biased;
-                answer = &mut outcome => return answer.unwrap_or(Outcome::TimedOut),
-                changed = ticks.changed() => if changed.is_err() { return Outcome::TimedOut },
+                answer = &mut outcome => return answer.unwrap_or(PromptOutcome::TimedOut),
+                changed = ticks.changed() => if changed.is_err() { return PromptOutcome::TimedOut },
                 () = self.room.world.sleep_until_ms(look_ms) => {}
             }
         }
@@ -419,7 +421,7 @@ impl Player {
 
 /// A prompt that was sent.
 struct Asked {
-    outcome: oneshot::Receiver<Outcome>,
+    outcome: oneshot::Receiver<PromptOutcome>,
     told_ms: u64,
     timeout_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! Who listens, what is open, and who may answer. It must never know scenarios, nor how anything is carried.
+//! Listeners, open prompts, and who may answer them. It must not know scenarios or transports.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -9,10 +9,10 @@ use recount_aaep_host::MANIFEST;
 use recount_world::World;
 use tokio::sync::{oneshot, watch};
 
-use super::ask::{Open, Outcome};
+use super::ask::{OpenAsk, PromptOutcome};
 use super::identity::producer;
 use super::standing::Standing;
-use super::subscription::{Forgotten, Sent, Subscription, Surface};
+use super::subscription::{Forgotten, OutgoingMessage, ProducerSurface, Subscription};
 use super::{Behaviour, Fault, tamper};
 use crate::limits;
 
@@ -22,7 +22,7 @@ pub(super) struct Room {
     pub(super) behaviour: Behaviour,
     pub(super) base: String,
     pub(super) state: Mutex<State>,
-    /// Counts whatever may make somebody look again.
+    /// Counts changes that wake readers.
     ticks: watch::Sender<u64>,
     pub(super) stopped: watch::Sender<bool>,
     pub(super) served: watch::Sender<bool>,
@@ -32,7 +32,7 @@ pub(super) struct Room {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) subscriptions: Vec<Subscription>,
-    pub(super) prompts: Vec<Open>,
+    pub(super) prompts: Vec<OpenAsk>,
     pub(super) sessions: Vec<Standing>,
     pub(super) playing: usize,
     readers: u64,
@@ -134,7 +134,7 @@ impl Room {
     }
 
     /// Opens a subscription; `None` when there is no place.
-    pub(super) fn open(&self, surface: Surface, terms: Terms) -> Option<String> {
+    pub(super) fn open(&self, surface: ProducerSurface, terms: Terms) -> Option<String> {
         let mut state = self.lock();
         self.sweep(&mut state);
         let now = self.now_ms();
@@ -228,7 +228,7 @@ impl Room {
     }
 
     /// Ids of all subscriptions of a surface.
-    pub(super) fn ids(&self, surface: Surface) -> Vec<String> {
+    pub(super) fn ids(&self, surface: ProducerSurface) -> Vec<String> {
         let state = self.lock();
         state.subscriptions.iter().filter(|sub| sub.surface == surface).map(|sub| sub.id.clone()).collect()
     }
@@ -287,8 +287,8 @@ impl Room {
         &self,
         event: Event,
         timeout_seconds: u32,
-    ) -> Option<(String, oneshot::Receiver<Outcome>)> {
-        let (open, outcome) = Open::new(event.clone(), timeout_seconds)?;
+    ) -> Option<(String, oneshot::Receiver<PromptOutcome>)> {
+        let (open, outcome) = OpenAsk::new(event.clone(), timeout_seconds)?;
         let token = open.token.clone();
         self.lock().prompts.push(open);
         self.tell(event, Whom::Asked(&token));
@@ -296,7 +296,7 @@ impl Room {
     }
 
     /// Takes a prompt away, if it is still open.
-    pub(super) fn take(&self, token: &str) -> Option<Open> {
+    pub(super) fn take(&self, token: &str) -> Option<OpenAsk> {
         let mut state = self.lock();
         let at = state.prompts.iter().position(|open| open.token == token)?;
         let open = state.prompts.swap_remove(at);
@@ -317,8 +317,8 @@ impl Room {
     }
 
     /// Hears one more answer to a prompt that is settled, for a while. A right producer never does.
-    pub(super) async fn linger(&self, event: Event) -> Option<Outcome> {
-        let (mut open, outcome) = Open::new(event, 0)?;
+    pub(super) async fn linger(&self, event: Event) -> Option<PromptOutcome> {
+        let (mut open, outcome) = OpenAsk::new(event, 0)?;
         let token = open.token.clone();
         {
             let mut state = self.lock();
@@ -373,11 +373,12 @@ impl Room {
     /// What a legacy stream that is opened in a moment would miss is kept for it.
     pub(super) fn expect_reader(&self) {
         let now = self.now_ms();
-        // Where somebody listens already, nobody is waited for: a prompt would wait, too.
-        let here = |sub: &Subscription| sub.attached || (sub.surface == Surface::Legacy && sub.is_here(now));
+        // Where a reader is connected already, wait for no other: a prompt would wait, too.
+        let here =
+            |sub: &Subscription| sub.attached || (sub.surface == ProducerSurface::Legacy && sub.is_here(now));
         if !self.lock().subscriptions.iter().any(here) {
             // Without a place there is nobody to keep it for.
-            self.open(Surface::Legacy, self.implied());
+            self.open(ProducerSurface::Legacy, self.implied());
         }
     }
 
@@ -388,7 +389,7 @@ impl Room {
         let kept = state
             .subscriptions
             .iter()
-            .find(|sub| sub.surface == Surface::Legacy && sub.reader == 0 && sub.is_here(now));
+            .find(|sub| sub.surface == ProducerSurface::Legacy && sub.reader == 0 && sub.is_here(now));
         kept.map(|sub| sub.id.clone())
     }
 
@@ -397,7 +398,7 @@ impl Room {
         let mut state = self.lock();
         let mut fresh = || fresh_event(&self.world);
         let free = state.subscriptions.iter_mut().rev();
-        let mut free = free.filter(|sub| sub.surface == Surface::Legacy && !sub.attached);
+        let mut free = free.filter(|sub| sub.surface == ProducerSurface::Legacy && !sub.attached);
         free.find_map(|sub| Some((sub.id.clone(), sub.behind(event_id, &mut fresh)?)))
     }
 
@@ -427,7 +428,7 @@ impl Room {
         if let Some(sub) = state.subscriptions.iter_mut().find(|sub| sub.id == id && sub.reader == reader) {
             sub.attached = false;
             sub.here_until_ms = now + self.behaviour.grace_ms;
-            let keep = if sub.surface == Surface::Socket {
+            let keep = if sub.surface == ProducerSurface::Socket {
                 self.behaviour.grace_ms
             } else {
                 limits::SCRIPTED_RESUME_MS
@@ -460,7 +461,7 @@ impl Room {
 
 /// What a reader finds.
 pub(super) enum Read {
-    Message(Sent),
+    Message(OutgoingMessage),
     /// Nothing now; perhaps at this time.
     Wait(Option<u64>),
     /// Nothing any more.

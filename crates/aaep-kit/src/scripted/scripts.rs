@@ -1,4 +1,4 @@
-//! What each scenario says, as data. It must never know how it is sent; `play` reads it out.
+//! The events of each scenario, as data. It must not know how they are sent; `play` does that.
 
 use recount_aaep::wire::{Level, Reversibility};
 
@@ -125,7 +125,7 @@ const STORY: &str = "The sea was grey that morning, and the gulls were late. AdÃ
     By noon the water shone ðŸŒŠ like hammered tin. A small boat came round the point, its sail patched with blue cloth. \
     The old man in it waved once and said nothing. His dog, a patient animal, looked the other way.\n\n\
     In the evening they ate bread and olives on the quay. The tide went out, as it does, and left the boats lying on \
-    their sides. Somebody sang. It was, she wrote later, a day in which nothing happened, and she would have given \
+    their sides. A sailor sang. It was, she wrote later, a day in which nothing happened, and she would have given \
     much to have it once more.";
 
 const SENTENCES: &[&str] =

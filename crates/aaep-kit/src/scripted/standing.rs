@@ -1,5 +1,4 @@
-//! Where a session stands, for who comes in the middle: how it began, its state, what is open. It must never know who
-//! comes.
+//! Summarizes a session for a subscription that joins late: its start, its state, what is open.
 
 use recount_aaep::wire::{Body, Boundary, Event, EventId};
 

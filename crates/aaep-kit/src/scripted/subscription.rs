@@ -1,5 +1,5 @@
-//! One subscription: what it was promised, what it was told, and how far its reader has come. It must never know
-//! sockets, nor other subscriptions.
+//! One subscription: its terms, what was sent to it, and how far its reader is. It must not know sockets or other
+//! subscriptions.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::limits;
 
 /// Where a subscription came in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Surface {
+pub(super) enum ProducerSurface {
     /// `/events` and `/messages`.
     Legacy,
     /// `/aaep/v1`.
@@ -30,7 +30,7 @@ pub(super) enum Surface {
 
 /// One message as it goes out.
 #[derive(Clone)]
-pub(super) struct Sent {
+pub(super) struct OutgoingMessage {
     /// The id of the event; answers have none.
     pub(super) id: Option<Arc<str>>,
     pub(super) text: Arc<str>,
@@ -50,19 +50,19 @@ struct View {
 /// One subscription.
 pub(super) struct Subscription {
     pub(super) id: String,
-    pub(super) surface: Surface,
+    pub(super) surface: ProducerSurface,
     /// What was agreed.
     pub(super) terms: Terms,
     shaper: Shaper,
     /// Sessions whose `session.started` is held back by the rate.
-    unbegun: Vec<String>,
+    unstarted: Vec<String>,
     crooked: Crooked,
     fault: Option<Fault>,
     /// How much later than it could a reader gets what is said.
     pub(super) lag_ms: u64,
     /// The time of the last look at it.
     now_ms: u64,
-    log: VecDeque<Sent>,
+    log: VecDeque<OutgoingMessage>,
     /// The number of the first message of the log.
     first: u64,
     /// How far readers have come.
@@ -73,7 +73,7 @@ pub(super) struct Subscription {
     pub(super) attached: bool,
     /// Until when it counts as there although nobody reads.
     pub(super) here_until_ms: u64,
-    /// When it is forgotten unless somebody reads.
+    /// When it is forgotten unless it has a reader.
     pub(super) forget_at_ms: u64,
     /// Its reader still gets what is in the log, and nothing further.
     pub(super) ending: bool,
@@ -82,7 +82,7 @@ pub(super) struct Subscription {
 impl Subscription {
     pub(super) fn new(
         id: &SubscriptionId,
-        surface: Surface,
+        surface: ProducerSurface,
         terms: Terms,
         held_to: Terms,
         now_ms: u64,
@@ -92,7 +92,7 @@ impl Subscription {
             id: id.as_str().to_owned(),
             surface,
             shaper: Shaper::new(held_to, id),
-            unbegun: Vec::new(),
+            unstarted: Vec::new(),
             crooked: Crooked::default(),
             terms,
             fault,
@@ -110,7 +110,7 @@ impl Subscription {
         }
     }
 
-    /// Whether somebody is there, or may be back in a moment.
+    /// Whether it has a reader, or may have one again in a moment.
     pub(super) fn is_here(&self, now_ms: u64) -> bool {
         self.attached || now_ms < self.here_until_ms
     }
@@ -146,9 +146,9 @@ impl Subscription {
     fn shape(&mut self, event: Event, now_ms: u64, fresh: &mut dyn FnMut() -> EventId) {
         let session = &event.envelope.session_id;
         if event.kind() == Some(Kind::SessionStarted) && self.shaper.terms().wants(event.type_name()) {
-            self.unbegun.push(session.as_str().to_owned());
+            self.unstarted.push(session.as_str().to_owned());
         } else if event.envelope.urgency() == &Urgency::Critical
-            && self.unbegun.iter().any(|unbegun| unbegun == session.as_str())
+            && self.unstarted.iter().any(|unstarted| unstarted == session.as_str())
         {
             let held = self.shaper.flush();
             self.write(held, fresh);
@@ -186,7 +186,7 @@ impl Subscription {
     fn write(&mut self, events: Vec<Event>, fresh: &mut dyn FnMut() -> EventId) {
         for event in events {
             if event.kind() == Some(Kind::SessionStarted) {
-                self.unbegun.retain(|unbegun| unbegun != event.envelope.session_id.as_str());
+                self.unstarted.retain(|unstarted| unstarted != event.envelope.session_id.as_str());
             }
             match self.fault {
                 None => self.append(Some(event.envelope.event_id.as_str()), event.to_json()),
@@ -222,11 +222,11 @@ impl Subscription {
             self.log.pop_front();
             self.first += 1;
         }
-        self.log.push_back(Sent { id: id.map(Into::into), text: text.into(), at_ms: self.now_ms });
+        self.log.push_back(OutgoingMessage { id: id.map(Into::into), text: text.into(), at_ms: self.now_ms });
     }
 
     /// The message of this number, if it is there: `Err` when it was forgotten.
-    pub(super) fn at(&mut self, number: u64) -> Result<Option<Sent>, Forgotten> {
+    pub(super) fn at(&mut self, number: u64) -> Result<Option<OutgoingMessage>, Forgotten> {
         let Some(back) = number.checked_sub(self.first) else { return Err(Forgotten) };
         let sent = usize::try_from(back).ok().and_then(|back| self.log.get(back)).cloned();
         if sent.is_some() {

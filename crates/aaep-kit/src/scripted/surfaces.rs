@@ -1,5 +1,5 @@
-//! The producer behind the host: what each route means to the room, and the refusals and close reasons of this
-//! producer. It must never know scenarios.
+//! Connects the scripted producer to the host: maps each route to the room, with its refusals and close reasons. It
+//! must not know scenarios.
 //!
 //! Faults of the surfaces are hooks of the host: routes left open (`admit`), handshakes without an answer
 //! (`subscribe`), replies that reveal something (`receive`), no heartbeat (`policy`), a wrong manifest.
@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::Fault;
-use super::feed::Feed;
+use super::feed::ScriptedFeed;
 use super::identity::{AGENT, producer};
-use super::judge::{self, Verdict};
+use super::judge::{self, Judgement};
 use super::room::{Room, fresh_event};
-use super::subscription::Surface;
+use super::subscription::ProducerSurface;
 use crate::limits;
 
 /// Serves until the room is stopped.
@@ -97,44 +97,44 @@ impl ScriptedSurfaces {
         }
     }
 
-    fn open_room(&self, last: Option<&str>) -> Option<Feed> {
+    fn open_room(&self, last: Option<&str>) -> Option<ScriptedFeed> {
         let room = &self.room;
         let resumed = last.filter(|id| !id.is_empty()).and_then(|last| room.resume(last));
         if let Some((id, at)) = resumed {
-            return Feed::open(room, &id, at, false);
+            return ScriptedFeed::open(room, &id, at, false);
         }
         let id = match room.expected() {
             Some(id) => id,
             None => {
-                let id = room.open(Surface::Legacy, room.implied())?;
+                let id = room.open(ProducerSurface::Legacy, room.implied())?;
                 room.catch_up(&id);
                 id
             }
         };
-        Feed::open(room, &id, 0, false)
+        ScriptedFeed::open(room, &id, 0, false)
     }
 
-    fn open_room_socket(&self) -> Option<Feed> {
-        let id = self.room.open(Surface::LegacySocket, self.room.implied())?;
+    fn open_room_socket(&self) -> Option<ScriptedFeed> {
+        let id = self.room.open(ProducerSurface::LegacySocket, self.room.implied())?;
         self.room.catch_up(&id);
-        Feed::open(&self.room, &id, 0, false)
+        ScriptedFeed::open(&self.room, &id, 0, false)
     }
 
-    fn open_subscription(&self, id: &str, last: Option<&str>) -> Option<Feed> {
+    fn open_subscription(&self, id: &str, last: Option<&str>) -> Option<ScriptedFeed> {
         let room = &self.room;
         let last = last.filter(|id| !id.is_empty());
         let (surface, at, end) = room.with(id, |sub| {
             let known = last.map(|last| sub.behind(last, &mut || fresh_event(&room.world)));
             (sub.surface, known.unwrap_or_else(|| Some(sub.seen())), sub.end())
         })?;
-        if surface != Surface::Versioned {
+        if surface != ProducerSurface::Versioned {
             return None;
         }
         if at.is_none() {
             // The event it names is forgotten: it gets a summary, and goes on from there.
             room.remind(id);
         }
-        Feed::open(room, id, at.unwrap_or(end), true)
+        ScriptedFeed::open(room, id, at.unwrap_or(end), true)
     }
 }
 
@@ -151,13 +151,15 @@ fn closing(why: Close) -> Option<(u16, &'static str)> {
         | Close::Unauthenticated
         | Close::Denied
         | Close::Shutdown
+        | Close::NotUtf8
+        | Close::TooLarge
         | Close::Unreadable => Some((code, reason)),
     }
 }
 
 impl Producer for ScriptedSurfaces {
     type Caller = ();
-    type Feed = Feed;
+    type Feed = ScriptedFeed;
 
     fn policy(&self) -> &Policy {
         &self.policy
@@ -187,7 +189,7 @@ impl Producer for ScriptedSurfaces {
     }
 
     async fn subscribe(&self, (): &(), request: &str, on_socket: bool) -> Handshake {
-        let surface = if on_socket { Surface::Socket } else { Surface::Versioned };
+        let surface = if on_socket { ProducerSurface::Socket } else { ProducerSurface::Versioned };
         let opened = judge::handshake(&self.room, request, surface);
         let mut rejected = Rejected { status: StatusCode::BAD_REQUEST, retry_after_seconds: None };
         if let Some(code) = opened.code {
@@ -199,22 +201,22 @@ impl Producer for ScriptedSurfaces {
         Handshake { text: opened.text, result: opened.subscription.ok_or(rejected) }
     }
 
-    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<Feed, Problem> {
+    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<ScriptedFeed, Problem> {
         match place {
             Place::Room => self.open_room(last).ok_or(Problem::Full),
             Place::RoomSocket => self.open_room_socket().ok_or(Problem::Full),
             Place::Subscription(id) => self.open_subscription(id, last).ok_or(Problem::SubscriptionUnknown),
-            Place::Socket(id) => {
-                id.and_then(|id| Feed::open(&self.room, id, 0, true)).ok_or(Problem::SubscriptionUnknown)
-            }
+            Place::Socket(id) => id
+                .and_then(|id| ScriptedFeed::open(&self.room, id, 0, true))
+                .ok_or(Problem::SubscriptionUnknown),
         }
     }
 
     async fn knows(&self, (): &(), subscription: &str) -> bool {
-        self.room.with(subscription, |sub| sub.surface) == Some(Surface::Versioned)
+        self.room.with(subscription, |sub| sub.surface) == Some(ProducerSurface::Versioned)
     }
 
-    async fn receive(&self, (): &(), source: Source<'_, Feed>, text: &str) -> Reply {
+    async fn receive(&self, (): &(), source: Source<'_, ScriptedFeed>, text: &str) -> Reply {
         let (place, on_socket) = match source {
             Source::Sessions => return self.start_session(text),
             Source::Messages => (judge::Place::Messages, false),
@@ -242,7 +244,7 @@ impl Producer for ScriptedSurfaces {
             Problem::Full | Problem::Unavailable => empty(StatusCode::SERVICE_UNAVAILABLE),
             // What is no text is no handshake either, and is rejected like one that cannot be read.
             Problem::NotText if route == Route::Subscriptions => {
-                let opened = judge::handshake(&self.room, "", Surface::Versioned);
+                let opened = judge::handshake(&self.room, "", ProducerSurface::Versioned);
                 opened
                     .text
                     .map_or_else(|| empty(StatusCode::NO_CONTENT), |text| json(StatusCode::BAD_REQUEST, text))
@@ -267,26 +269,26 @@ impl ScriptedSurfaces {
     fn start_session(&self, text: &str) -> Reply {
         let request = serde_json::from_str::<Value>(text).unwrap_or_default();
         let verdict = match request.get("user_message").and_then(Value::as_str) {
-            Some(text) => judge::begin(&self.room, text).map_or(Verdict::Full, Verdict::Began),
-            None => Verdict::Malformed,
+            Some(text) => judge::begin(&self.room, text).map_or(Judgement::Full, Judgement::Began),
+            None => Judgement::Malformed,
         };
         reply_of(verdict, false)
     }
 }
 
-fn reply_of(verdict: Verdict, on_socket: bool) -> Reply {
+fn reply_of(verdict: Judgement, on_socket: bool) -> Reply {
     match verdict {
-        Verdict::Taken => Reply::Taken,
-        Verdict::Began(session) => {
+        Judgement::Taken => Reply::Taken,
+        Judgement::Began(session) => {
             Reply::Started(json!({"status": "started", "session_id": session}).to_string())
         }
-        Verdict::Full => Reply::Response(empty(StatusCode::TOO_MANY_REQUESTS)),
-        Verdict::Answer(text) => Reply::Answer(text),
-        Verdict::Malformed => Reply::Refused(Problem::Malformed),
-        Verdict::Told(why) if on_socket => {
+        Judgement::Full => Reply::Response(empty(StatusCode::TOO_MANY_REQUESTS)),
+        Judgement::Answer(text) => Reply::Answer(text),
+        Judgement::Malformed => Reply::Refused(Problem::Malformed),
+        Judgement::Told(why) if on_socket => {
             Reply::Answer(json!({"error": "invalid_token", "message": why}).to_string())
         }
-        Verdict::Told(why) => Reply::Response(error(StatusCode::BAD_REQUEST, "invalid_token", why)),
+        Judgement::Told(why) => Reply::Response(error(StatusCode::BAD_REQUEST, "invalid_token", why)),
     }
 }
 

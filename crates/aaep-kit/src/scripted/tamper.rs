@@ -1,5 +1,5 @@
-//! Alters what would have been right, in one place each: events as JSON behind the builder, which makes none that are
-//! wrong, and answers to handshakes. It must never be asked anything without a fault.
+//! Makes right output wrong, in one place for each fault: events as JSON after the builder, which builds only right
+//! ones, and answers to handshakes. It is called only with a fault.
 
 use recount_aaep::wire::{Boundary, Capabilities, EventId};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! What takes long, on a clock that a test moves.
+//! Tests of what takes long, on a clock that the test advances.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use recount_world::{ManualClock, SeededEntropy, Tasks, World};
 use serde_json::Value;
 
 use super::room::{Read, Room};
-use super::subscription::Surface;
+use super::subscription::ProducerSurface;
 use super::{Behaviour, judge};
 use crate::scenario::Scenario;
 
@@ -18,7 +18,7 @@ async fn told(behaviour: Behaviour, scenario: Scenario) -> Vec<(u64, Value)> {
     let entropy = Arc::new(SeededEntropy::new(7));
     let world = World { clock: clock.clone(), entropy, tasks: Tasks::new() };
     let room = Room::new(world, behaviour, "http://127.0.0.1:1".into());
-    let id = room.open(Surface::Versioned, room.implied()).unwrap();
+    let id = room.open(ProducerSurface::Versioned, room.implied()).unwrap();
     let reader = room.attach(&id).unwrap();
     judge::begin(&room, scenario.text()).unwrap();
     let mut told: Vec<(u64, Value)> = Vec::new();
@@ -71,7 +71,7 @@ async fn a_short_prompt_has_no_countdown() {
 #[tokio::test]
 async fn sessions_beyond_the_bound_are_refused_and_their_places_come_back() {
     let room: Arc<Room> = Room::new(World::real(), Behaviour::default(), "http://127.0.0.1:1".into());
-    let id = room.open(Surface::Versioned, room.implied()).unwrap();
+    let id = room.open(ProducerSurface::Versioned, room.implied()).unwrap();
     room.attach(&id).unwrap();
     for _ in 0..crate::limits::SCRIPTED_SESSIONS_MAX {
         judge::begin(&room, Scenario::Confirm.text()).unwrap();

@@ -1,5 +1,5 @@
-//! The connections of a scripted subscriber: its handshake, its stream or socket, its replies, its coming back and its
-//! going. What it makes of what it hears is `mind`'s.
+//! Connections of the scripted subscriber: handshake, stream or socket, replies, reconnecting and closing. `mind`
+//! decides what messages mean.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
-use super::mind::{Heard, Mind, handshake};
-use super::{Behaviour, Ended, Fault, Replies, Surface};
+use super::mind::{Mind, Reaction, handshake};
+use super::{Fault, Replies, SubscriberBehaviour, SubscriberError, SubscriberSurface};
 use crate::limits;
 
 pub(super) struct Client<'a> {
     world: &'a World,
     base: String,
-    behaviour: Behaviour,
+    behaviour: SubscriberBehaviour,
     http: reqwest::Client,
     mind: Mind,
     last_event_id: String,
@@ -38,21 +38,25 @@ enum Over {
     After(Duration),
     /// The subscription is not known any more, so another one is asked for at once.
     Anew,
-    Ended(Ended),
+    Ended(SubscriberError),
 }
 
 type Socket = tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 type Bodies = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-enum Line {
+enum EventSource {
     Stream(Bodies, Box<Decoder>),
     Socket(Box<Socket>),
 }
 
 impl<'a> Client<'a> {
-    pub(super) fn new(world: &'a World, url: &str, behaviour: Behaviour) -> Result<Client<'a>, Ended> {
+    pub(super) fn new(
+        world: &'a World,
+        url: &str,
+        behaviour: SubscriberBehaviour,
+    ) -> Result<Client<'a>, SubscriberError> {
         let http = crate::conformance::subscriber::push::client(None)
-            .map_err(|why| Ended(format!("no client for `{url}`: {why}")))?;
+            .map_err(|why| SubscriberError(format!("no client for `{url}`: {why}")))?;
         let base = url.trim_end_matches('/').to_owned();
         let mind = Mind::new(behaviour.clone());
         Ok(Client { world, base, behaviour, http, mind, last_event_id: String::new(), asked: 0 })
@@ -62,7 +66,7 @@ impl<'a> Client<'a> {
         self.behaviour.fault == Some(fault)
     }
 
-    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), Ended> {
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), SubscriberError> {
         let mut stop = pin!(stop);
         let mut pause = limits::SCRIPT_PAUSE;
         let mut was_connected = false;
@@ -87,7 +91,7 @@ impl<'a> Client<'a> {
                 Over::Stopped => return Ok(()),
                 Over::Ended(why) => return Err(why),
                 Over::Cut if was_connected && self.is(Fault::EndsAtCut) => {
-                    return Err(Ended("the connection was cut".into()));
+                    return Err(SubscriberError("the connection was cut".into()));
                 }
                 Over::Anew => Duration::ZERO,
                 Over::After(_) if self.is(Fault::StormsWhenRejected) => Duration::ZERO,
@@ -106,9 +110,9 @@ impl<'a> Client<'a> {
         }
     }
 
-    fn surface(&self) -> Surface {
+    fn surface(&self) -> SubscriberSurface {
         match (self.behaviour.surface, self.is(Fault::OpensUnasked)) {
-            (Surface::Versioned | Surface::Legacy, true) => Surface::LegacyBare,
+            (SubscriberSurface::Versioned | SubscriberSurface::Legacy, true) => SubscriberSurface::LegacyBare,
             (surface, _) => surface,
         }
     }
@@ -142,9 +146,9 @@ impl<'a> Client<'a> {
         }
     }
 
-    async fn connect(&mut self) -> Result<Line, Over> {
+    async fn connect(&mut self) -> Result<EventSource, Over> {
         match self.surface() {
-            Surface::Versioned => {
+            SubscriberSurface::Versioned => {
                 if self.mind.subscription.is_none() {
                     self.subscribe().await?;
                 }
@@ -155,14 +159,14 @@ impl<'a> Client<'a> {
                 }
                 opened
             }
-            Surface::LegacyBare => self.stream("/events").await,
-            Surface::Legacy => {
+            SubscriberSurface::LegacyBare => self.stream("/events").await,
+            SubscriberSurface::Legacy => {
                 let line = self.stream("/events").await?;
                 let request = self.request();
                 self.post("/messages", &request, true).await.map_err(|_| Over::Cut)?;
                 Ok(line)
             }
-            Surface::Socket => self.socket().await,
+            SubscriberSurface::Socket => self.socket().await,
         }
     }
 
@@ -171,12 +175,12 @@ impl<'a> Client<'a> {
         let request = self.request();
         let text = self.post("/aaep/v1/subscriptions", &request, true).await.map_err(|_| Over::Cut)?;
         let answer: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-        self.answered(handshake(&answer).unwrap_or(Heard::Nothing))
+        self.answered(handshake(&answer).unwrap_or(Reaction::Nothing))
     }
 
-    fn answered(&mut self, answer: Heard) -> Result<(), Over> {
+    fn answered(&mut self, answer: Reaction) -> Result<(), Over> {
         match answer {
-            Heard::Accepted(accepted) => {
+            Reaction::Accepted(accepted) => {
                 let id = accepted.get("subscription_id").and_then(Value::as_str).map(str::to_owned);
                 let rate = &accepted["honored_capabilities"]["max_events_per_second"];
                 self.asked += 1;
@@ -187,12 +191,12 @@ impl<'a> Client<'a> {
                 self.mind.subscription = id;
                 Ok(())
             }
-            Heard::Rejected(after) => Err(Over::After(after)),
+            Reaction::Rejected(after) => Err(Over::After(after)),
             _ => Err(Over::Cut),
         }
     }
 
-    async fn stream(&mut self, path: &str) -> Result<Line, Over> {
+    async fn stream(&mut self, path: &str) -> Result<EventSource, Over> {
         let mut request = self.http.get(format!("{}{path}", self.base));
         request = self.entitled(request).header(header::ACCEPT, recount_transport::sse::MEDIA_TYPE);
         if !self.last_event_id.is_empty() && !self.is(Fault::ResumesNowhere) {
@@ -202,15 +206,16 @@ impl<'a> Client<'a> {
         match response.status() {
             status if status.is_success() => {
                 let decoder = Decoder::with_limits(limits::MESSAGE_BYTES_MAX, limits::MESSAGE_BYTES_MAX);
-                Ok(Line::Stream(Box::pin(response.bytes_stream()), Box::new(decoder)))
+                Ok(EventSource::Stream(Box::pin(response.bytes_stream()), Box::new(decoder)))
             }
             http::StatusCode::NOT_FOUND => Err(Over::Anew),
             _ => Err(Over::Cut),
         }
     }
 
-    async fn socket(&mut self) -> Result<Line, Over> {
-        let ended = |why: &dyn std::fmt::Display| Over::Ended(Ended(format!("no socket address: {why}")));
+    async fn socket(&mut self) -> Result<EventSource, Over> {
+        let ended =
+            |why: &dyn std::fmt::Display| Over::Ended(SubscriberError(format!("no socket address: {why}")));
         let url = format!("{}/aaep/v1/ws", self.base.replacen("http", "ws", 1));
         let mut request = url.into_client_request().map_err(|why| ended(&why))?;
         let protocol = http::HeaderValue::from_static("aaep.v1");
@@ -227,8 +232,8 @@ impl<'a> Client<'a> {
             match socket.next().await {
                 Some(Ok(Message::Text(text))) => {
                     let answer: Value = serde_json::from_str(text.as_str()).unwrap_or(Value::Null);
-                    self.answered(handshake(&answer).unwrap_or(Heard::Nothing))?;
-                    return Ok(Line::Socket(Box::new(socket)));
+                    self.answered(handshake(&answer).unwrap_or(Reaction::Nothing))?;
+                    return Ok(EventSource::Socket(Box::new(socket)));
                 }
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Over::Cut),
                 Some(Ok(_)) => {}
@@ -237,7 +242,7 @@ impl<'a> Client<'a> {
     }
 
     /// Hears and answers until the line is over.
-    async fn follow(&mut self, line: &mut Line, mut stop: Pin<&mut impl Future<Output = ()>>) -> Over {
+    async fn follow(&mut self, line: &mut EventSource, mut stop: Pin<&mut impl Future<Output = ()>>) -> Over {
         loop {
             let due = self.mind.next_due();
             let texts = tokio::select! {
@@ -253,18 +258,18 @@ impl<'a> Client<'a> {
                     self.last_event_id = id;
                 }
                 match self.mind.hear(&text, recount_world::moment(), self.world.clock.now_ms()) {
-                    Heard::Nothing => {}
-                    accepted @ Heard::Accepted(_) => {
+                    Reaction::Nothing => {}
+                    accepted @ Reaction::Accepted(_) => {
                         if let Err(over) = self.answered(accepted) {
                             return over;
                         }
                     }
-                    Heard::Rejected(after) => return Over::After(after),
-                    Heard::Closed => {
+                    Reaction::Rejected(after) => return Over::After(after),
+                    Reaction::Closed => {
                         self.mind.subscription = None;
                         return Over::After(limits::SCRIPT_PAUSE_MAX);
                     }
-                    Heard::Ends(why) => return Over::Ended(Ended(why)),
+                    Reaction::Ends(why) => return Over::Ended(SubscriberError(why)),
                 }
             }
             for reply in self.mind.due(recount_world::moment()) {
@@ -275,11 +280,12 @@ impl<'a> Client<'a> {
         }
     }
 
-    async fn send(&self, line: &mut Line, message: &Value) -> Result<(), ()> {
-        if let Line::Socket(socket) = line {
+    async fn send(&self, line: &mut EventSource, message: &Value) -> Result<(), ()> {
+        if let EventSource::Socket(socket) = line {
             return socket.send(Message::Text(message.to_string().into())).await.map_err(|_| ());
         }
-        let path = if self.surface() == Surface::Versioned { "/aaep/v1/replies" } else { "/messages" };
+        let path =
+            if self.surface() == SubscriberSurface::Versioned { "/aaep/v1/replies" } else { "/messages" };
         let entitled = !self.is(Fault::RepliesWithoutToken);
         self.post(path, message, entitled).await.map(|_| ())
     }
@@ -295,7 +301,7 @@ impl<'a> Client<'a> {
     }
 
     /// Says that it goes.
-    async fn close(&mut self, line: &mut Line) {
+    async fn close(&mut self, line: &mut EventSource) {
         let Some(id) = self.mind.subscription.clone() else { return };
         let id = if self.is(Fault::ClosesOther) { "sub_other".to_owned() } else { id };
         let close = json!({
@@ -308,7 +314,7 @@ impl<'a> Client<'a> {
             // The producer may be gone, too.
             self.send(line, &close).await.ok();
         }
-        if let Line::Socket(socket) = line {
+        if let EventSource::Socket(socket) = line {
             (**socket).close(None).await.ok();
             // Read to the end: who lets go of a connection on which something lies unread resets it, and with it what
             // was said last.
@@ -319,16 +325,16 @@ impl<'a> Client<'a> {
 }
 
 /// What comes next on a line, with its ids; `None` when the line is over.
-async fn hear(line: &mut Line, fault: Option<Fault>) -> Option<Vec<(Option<String>, String)>> {
+async fn hear(line: &mut EventSource, fault: Option<Fault>) -> Option<Vec<(Option<String>, String)>> {
     match line {
-        Line::Socket(socket) => loop {
+        EventSource::Socket(socket) => loop {
             match socket.next().await? {
                 Ok(Message::Text(text)) => return Some(vec![(None, text.as_str().to_owned())]),
                 Ok(Message::Close(_)) | Err(_) => return None,
                 Ok(_) => {}
             }
         },
-        Line::Stream(bodies, decoder) => loop {
+        EventSource::Stream(bodies, decoder) => loop {
             let chunk = bodies.next().await?.ok()?;
             if fault == Some(Fault::ReadsWrites) {
                 // Each piece is read as if nothing came before it.

@@ -1,4 +1,4 @@
-//! What a scripted subscriber can do wrong: one thing at a time, each with the requirement that it breaks.
+//! The faults of the scripted subscriber, each with the requirement that it breaks.
 
 use crate::faults::faults;
 
@@ -21,28 +21,28 @@ faults! {
     DecidesAnything = "decides-anything" "R-078" 2: "It accepts what can only be rejected.";
     RepliesWithoutTime = "replies-without-time" "R-078" 2: "Its replies lack their timestamp.";
     AnswersInWords = "answers-in-words" "R-086" 2: "It answers every question with the same words.";
-    AnswersWithdrawn = "answers-withdrawn" "R-090" 2: "It answers prompts that were taken back.";
-    AnswersLate = "answers-late" "R-090" 2: "It answers short prompts when their time is long up.";
-    AnswersUnasked = "answers-unasked" "R-091" 2: "It accepts though nobody set it up to.";
-    DecidesOtherwise = "decides-otherwise" "R-091" 2: "It rejects where it is set up to accept.";
+    AnswersWithdrawn = "answers-withdrawn" "R-090" 2: "It answers withdrawn prompts.";
+    AnswersLate = "answers-late" "R-090" 2: "It answers short prompts long after their timeout.";
+    AnswersUnasked = "answers-unasked" "R-091" 2: "It accepts although it is not configured to.";
+    DecidesOtherwise = "decides-otherwise" "R-091" 2: "It rejects although it is configured to accept.";
     OnePromptOnly = "one-prompt-only" "R-092" 2: "A second prompt makes it forget the first.";
     OpensUnasked = "opens-unasked" "R-110" 3: "It reads without a handshake.";
     AsksWithoutCapabilities = "asks-without-capabilities" "R-110" 3: "Its request lacks the capabilities.";
-    DropsInBursts = "drops-in-bursts" "R-119" 3: "Above 200 events a second it drops them all, prompts too.";
+    DropsInBursts = "drops-in-bursts" "R-119" 3: "After 200 events of one second it drops all for five seconds, prompts too.";
     EndsAtCut = "ends-at-cut" "R-121" 3: "It ends when its connection is cut.";
-    StormsWhenDown = "storms-when-down" "R-121" 3: "While a producer refuses it tries again without pause.";
+    StormsWhenDown = "storms-when-down" "R-121" 3: "It retries without pause while a producer refuses it.";
     DeniesReplies = "denies-replies" "R-127" 2: "Its request does not say that it can reply.";
     WantsItsTerms = "wants-its-terms" "R-129" 3: "It asks again and again for the terms that it asked for first.";
-    StormsWhenRejected = "storms-when-rejected" "R-129" 3: "When its request is rejected it asks again without pause.";
+    StormsWhenRejected = "storms-when-rejected" "R-129" 3: "It retries a rejected request without pause.";
     LeavesSilently = "leaves-silently" "R-130" 3: "It ends without a close.";
     ClosesOther = "closes-other" "R-130" 3: "It closes a subscription that is not its own.";
     ReadsWrites = "reads-writes" "R-141" 1: "It takes every piece of the stream for a whole event.";
     ReadsOneLine = "reads-one-line" "R-141" 1: "Of an event of several lines it reads the first.";
-    ForgetsMissed = "forgets-missed" "R-143" 1: "When it comes back it waits for a new session.";
-    NeverReplies = "never-replies" "R-145" 2: "Its replies never leave it.";
-    SmallEventsOnly = "small-events-only" "R-148" 3: "It passes over events of more than 32 KiB.";
-    ResumesNowhere = "resumes-nowhere" "R-149" 3: "It comes back without the id of the last event.";
-    RepliesWithoutToken = "replies-without-token" "R-163" 1: "It brings its bearer token to the stream, not to replies.";
+    ForgetsMissed = "forgets-missed" "R-143" 1: "After a reconnect it waits for a new session.";
+    NeverReplies = "never-replies" "R-145" 2: "It never sends its replies.";
+    SmallEventsOnly = "small-events-only" "R-148" 3: "It ignores events of more than 32 KiB.";
+    ResumesNowhere = "resumes-nowhere" "R-149" 3: "It reconnects without the id of the last event.";
+    RepliesWithoutToken = "replies-without-token" "R-163" 1: "It sends its bearer token for the stream, not for replies.";
     WantsComposedText = "wants-composed-text" "R-184" 1: "It drops events with combining marks.";
     EndsAtNewWord = "ends-at-new-word" "R-204" 1: "It ends at words of later versions.";
 }

@@ -1,5 +1,5 @@
-//! What a scripted subscriber makes of what it hears: which prompts are open, what is answered when, and what is let go
-//! of. It does no I/O; the [`super::client`] carries things to and fro.
+//! Decides how the scripted subscriber reacts: which prompts are open, what to answer and when, and what to drop. No
+//! I/O; [`super::client`] sends and receives.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use recount_aaep::lex::time::Moment;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{Behaviour, Fault, Replies};
+use super::{Fault, Replies, SubscriberBehaviour};
 use crate::limits;
 
 /// A reply that is being thought about.
@@ -22,7 +22,7 @@ struct Pending {
 
 /// What comes of something that was heard.
 #[derive(Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum Reaction {
     /// Nothing that the client has to do.
     Nothing,
     /// The handshake was answered with yes.
@@ -36,21 +36,21 @@ pub(super) enum Heard {
 }
 
 pub(super) struct Mind {
-    behaviour: Behaviour,
+    behaviour: SubscriberBehaviour,
     /// The subscription that replies name.
     pub(super) subscription: Option<String>,
     pending: Vec<Pending>,
     /// Ids of events that were used.
     used: VecDeque<String>,
-    /// For a fault: whether a session has begun since the connection did.
+    /// For a fault: whether a session has started since the connection opened.
     in_session: bool,
-    /// For a fault: events of the second in hand.
-    second: Option<(Instant, u32)>,
+    /// For a fault: when the second in hand began, in milliseconds since 1970, and the events of it.
+    second: Option<(i64, u32)>,
     drawn: u64,
 }
 
 impl Mind {
-    pub(super) fn new(behaviour: Behaviour) -> Mind {
+    pub(super) fn new(behaviour: SubscriberBehaviour) -> Mind {
         Mind {
             behaviour,
             subscription: None,
@@ -84,16 +84,16 @@ impl Mind {
         due.into_iter().map(|pending| pending.reply).collect()
     }
 
-    pub(super) fn hear(&mut self, text: &str, now: Instant, now_ms: u64) -> Heard {
-        let text = match self.fault_of_text(text, now) {
+    pub(super) fn hear(&mut self, text: &str, now: Instant, now_ms: u64) -> Reaction {
+        let text = match self.fault_of_text(text) {
             Ok(Some(text)) => text,
-            Ok(None) => return Heard::Nothing,
-            Err(why) => return Heard::Ends(why),
+            Ok(None) => return Reaction::Nothing,
+            Err(why) => return Reaction::Ends(why),
         };
         let event = match serde_json::from_str::<Value>(&text) {
             Ok(event) => event,
-            Err(why) if self.is(Fault::EndsAtBrokenJson) => return Heard::Ends(format!("no JSON: {why}")),
-            Err(_) => return Heard::Nothing,
+            Err(why) if self.is(Fault::EndsAtBrokenJson) => return Reaction::Ends(format!("no JSON: {why}")),
+            Err(_) => return Reaction::Nothing,
         };
         if let Some(answer) = handshake(&event) {
             return answer;
@@ -101,15 +101,15 @@ impl Mind {
         let context = event.get("@context");
         let first = context.and_then(|context| context.as_str().or_else(|| context.get(0)?.as_str()));
         if first != Some(CONTEXT) && !self.is(Fault::ForeignContext) {
-            return Heard::Nothing;
+            return Reaction::Nothing;
         }
         let word = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
         if let Some(why) = self.fault_of_event(&event) {
-            return Heard::Ends(why);
+            return Reaction::Ends(why);
         }
         let id = word("event_id").to_owned();
         if self.used.contains(&id) && !self.is(Fault::AnswersTwice) {
-            return Heard::Nothing;
+            return Reaction::Nothing;
         }
         if self.used.len() >= limits::SCRIPT_IDS {
             self.used.pop_front();
@@ -117,10 +117,10 @@ impl Mind {
         self.used.push_back(id);
         let kind = match named(word("type")) {
             Named::Core(kind) => kind,
-            _ => return Heard::Nothing,
+            _ => return Reaction::Nothing,
         };
         if self.is(Fault::CompactNamesOnly) && !word("type").starts_with(PREFIX) {
-            return Heard::Nothing;
+            return Reaction::Nothing;
         }
         self.in_session = self.in_session || kind == Kind::SessionStarted;
         let session = word("session_id").to_owned();
@@ -132,7 +132,7 @@ impl Mind {
             kind if kind.is_terminal() => self.withdraw(&session),
             _ => {}
         }
-        Heard::Nothing
+        Reaction::Nothing
     }
 
     fn withdraw(&mut self, session: &str) {
@@ -142,7 +142,7 @@ impl Mind {
     }
 
     /// Faults in reading texts; the text as it is taken, or nothing.
-    fn fault_of_text(&mut self, text: &str, now: Instant) -> Result<Option<String>, String> {
+    fn fault_of_text(&mut self, text: &str) -> Result<Option<String>, String> {
         let Some(fault) = self.behaviour.fault else { return Ok(Some(text.to_owned())) };
         let held = match fault {
             Fault::ReadsHalfEvents if serde_json::from_str::<Value>(text).is_err() => {
@@ -159,13 +159,19 @@ impl Mind {
                 return Err(format!("an event of {} bytes", text.len()));
             }
             Fault::DropsInBursts => {
-                let (began, count) = match self.second {
-                    Some((began, count)) if now.duration_since(began) < limits::TRIAL_SECOND => {
-                        (began, count + 1)
+                // By the times that the events carry: on a busy machine a burst takes longer to read than to make.
+                let event: Value = serde_json::from_str(text).unwrap_or_default();
+                let made = event.get("timestamp").and_then(Value::as_str).and_then(Moment::parse);
+                let made_ms = made.map_or(0, |made| made.millis());
+                let (began_ms, count) = match self.second {
+                    Some((began_ms, count)) => {
+                        let is_deaf = count > limits::SCRIPT_RATE;
+                        let lasts = if is_deaf { limits::SCRIPT_DEAF_MS } else { 1_000 };
+                        if made_ms - began_ms < lasts { (began_ms, count + 1) } else { (made_ms, 1) }
                     }
-                    _ => (now, 1),
+                    None => (made_ms, 1),
                 };
-                self.second = Some((began, count));
+                self.second = Some((began_ms, count));
                 (count <= limits::SCRIPT_RATE).then(|| text.to_owned())
             }
             _ => Some(text.to_owned()),
@@ -287,15 +293,15 @@ impl Mind {
 }
 
 /// What a message that is no event says of the subscription.
-pub(super) fn handshake(message: &Value) -> Option<Heard> {
+pub(super) fn handshake(message: &Value) -> Option<Reaction> {
     let kind = message.get("type")?.as_str()?;
     match kind.strip_prefix(PREFIX).unwrap_or(kind) {
-        "subscription.accepted" => Some(Heard::Accepted(message.clone())),
+        "subscription.accepted" => Some(Reaction::Accepted(message.clone())),
         "subscription.rejected" => {
             let seconds = message.get("retry_after_seconds").and_then(Value::as_u64).unwrap_or(1);
-            Some(Heard::Rejected(Duration::from_secs(seconds).min(limits::SCRIPT_PAUSE_MAX)))
+            Some(Reaction::Rejected(Duration::from_secs(seconds).min(limits::SCRIPT_PAUSE_MAX)))
         }
-        "subscription.close" => Some(Heard::Closed),
+        "subscription.close" => Some(Reaction::Closed),
         _ => None,
     }
 }

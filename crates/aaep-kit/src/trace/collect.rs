@@ -1,5 +1,5 @@
-//! Reads a file and gathers its trace. Bounded: behind [`limits::TRACE_BYTES_MAX`] texts are checked and counted, and
-//! no longer told.
+//! Reads a file and collects its trace. Bounded: after [`limits::TRACE_BYTES_MAX`], texts are checked and counted, but
+//! not kept.
 
 use std::io::{self, Read};
 use std::mem::size_of;

@@ -1,5 +1,5 @@
-//! Follows a file text by text: the checker judges, and here is noted what opened and closed by it. [`Follower`]
-//! holds no account; who collects one, or tells it as it happens, takes what [`Follower::piece`] answers.
+//! Follows a file message by message: the checker finds broken rules, and [`Follower`] notes what opened and closed.
+//! It keeps no account; the caller takes what [`Follower::piece`] returns.
 
 mod parts;
 
@@ -13,12 +13,12 @@ use super::aaep::rule::{Finding, Profile};
 use super::aaep::session::{Checker, Options, Took};
 use super::aaep::{MessageKind, Reading};
 use super::model::{Entry, Producer, Session, Stay, Totals, What};
-use super::said::{Direction, Saying, Tongues, cut_to};
+use super::said::{Saying, TextDirection, Tongues, cut_to};
 use super::tell;
 use crate::limits;
 
 /// What became of one text.
-pub(super) struct Told {
+pub(super) struct Followed {
     /// Index of the session it belongs to.
     pub(super) session: Option<usize>,
     pub(super) entry: Entry,
@@ -59,7 +59,7 @@ impl Follower {
     }
 
     /// Follows a text and tells it.
-    pub(super) fn piece(&mut self, piece: Text<'_>) -> Told {
+    pub(super) fn piece(&mut self, piece: Text<'_>) -> Followed {
         let text = piece.text.ok().and_then(|bytes| std::str::from_utf8(bytes).ok());
         let mut reader = std::mem::take(&mut self.reader);
         let reading = text.and_then(|text| reader.read(text).ok()).and_then(Reading::of);
@@ -81,7 +81,7 @@ impl Follower {
             session.totals.texts += 1;
             findings.iter().for_each(|finding| session.totals.count(finding.severity));
         }
-        Told { session, entry, findings }
+        Followed { session, entry, findings }
     }
 
     /// Checks a text that is not told any more.
@@ -239,9 +239,9 @@ impl Follower {
         let own = event.text(Field::Language);
         let stated = hints.and_then(|hints| hints.get("primary_language")?.str());
         let direction = match hints.and_then(|hints| hints.get("text_direction")?.str()).as_deref() {
-            Some("ltr") => Direction::Left,
-            Some("rtl") => Direction::Right,
-            _ => Direction::Auto,
+            Some("ltr") => TextDirection::Left,
+            Some("rtl") => TextDirection::Right,
+            _ => TextDirection::Auto,
         };
         self.tongues.number(own.as_deref().or(stated.as_deref()), direction)
     }

@@ -4,6 +4,7 @@
 
 mod drawing;
 mod escape;
+mod template;
 
 use std::io::{self, Write};
 
@@ -11,11 +12,11 @@ use super::Options;
 use super::aaep::lex::time::Moment;
 use super::model::{Entry, Problem, Session, Trace, What};
 use super::shown::{count, grouped, problems, severity};
-use super::text::{capital, ending, how_it_ended, push_left_open, put, sentence_of, summary};
-use super::time::{span, write_when};
+use super::text::{capital, ending, how_it_ended, push_left_open, sentence_of, summary};
+use super::time::span;
 use crate::limits;
 use drawing::Drawing;
-use escape::{push, push_message, push_plain, push_sentence};
+use template::{Escaped, Fill, Markup, Plain, RuleText, Sentence, When, fill, filled};
 
 /// The page's style.
 pub const STYLE: &str = include_str!("html/style.css");
@@ -28,24 +29,20 @@ const FLUSH: usize = 64 * 1024;
 
 pub(super) fn write(trace: &Trace, options: &Options<'_>, out: &mut impl Write) -> io::Result<()> {
     let mut page = String::new();
-    head(options, &mut page);
-    skips(trace, &mut page);
     top(trace, options, &mut page);
     contents(trace, &mut page);
-    page.push_str("<main id=\"main\">\n");
+    fill(&mut page, "main", &[]);
     overview(trace, &mut page);
     if !trace.outside.is_empty() {
-        page.push_str("<section class=\"card\" aria-labelledby=\"outside\"><h2 id=\"outside\">Lines of no session</h2>\n");
+        fill(&mut page, "outside", &[]);
         pages(trace, None, &trace.outside, &[], &mut page, out)?;
-        page.push_str("</section>\n");
+        fill(&mut page, "section-end", &[]);
     }
     let drawn = which_are_drawn(trace);
     for (at, session) in trace.sessions.iter().enumerate() {
         write_session(trace, session, at, drawn[at], &mut page, out)?;
     }
-    page.push_str("</main>\n<footer><p>A trace of the Agent Accessibility Event Protocol, made by Recount. ");
-    page.push_str("Text in “quotes” comes from the file; signs that cannot be seen are shown as ");
-    page.push_str("<span class=\"sign\">U+0000</span>.</p></footer>\n</body>\n</html>\n");
+    fill(&mut page, "bottom", &[]);
     flush(&mut page, out, 0)
 }
 
@@ -57,74 +54,74 @@ fn flush(page: &mut String, out: &mut impl Write, least: usize) -> io::Result<()
     Ok(())
 }
 
-fn head(options: &Options<'_>, page: &mut String) {
-    page.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    put(
-        page,
-        format_args!(
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'sha256-{STYLE_SUM}'; base-uri 'none'; form-action 'none'\">\n"
-        ),
-    );
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    page.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n<title>Trace of ");
-    push_plain(page, options.name);
-    page.push_str("</title>\n<style>");
-    page.push_str(STYLE);
-    page.push_str("</style>\n</head>\n<body>\n");
-}
-
-fn skips(trace: &Trace, page: &mut String) {
-    page.push_str("<nav aria-label=\"Skip\"><ul class=\"skips\">");
-    if !trace.problems.is_empty() {
-        page.push_str("<li><a href=\"#problems\">Skip to the problems</a></li>");
-    }
-    if !trace.sessions.is_empty() {
-        page.push_str("<li><a href=\"#s1\">Skip to the first session</a></li>");
-    }
-    page.push_str("</ul></nav>\n");
-}
-
 fn top(trace: &Trace, options: &Options<'_>, page: &mut String) {
-    page.push_str("<header><p class=\"kind\">AAEP session trace</p><h1>");
-    push(page, options.name);
-    page.push_str("</h1>\n<div class=\"tiles\">");
+    let mut skips = String::new();
+    let mut skip = |is: bool, to: &'static str, what: &'static str| {
+        if is {
+            fill(&mut skips, "skip", &[("to", &to), ("what", &what)]);
+        }
+    };
+    skip(!trace.problems.is_empty(), "problems", "problems");
+    skip(!trace.sessions.is_empty(), "s1", "first session");
     let totals = &trace.totals;
-    let tile = |number: u64, one: &str, many: &str, class: &str, page: &mut String| {
+    let mut tiles = String::new();
+    for (number, one, many, class) in [
+        (totals.events, "event", "events", ""),
+        (totals.sessions, "session", "sessions", ""),
+        (totals.errors, "error", "errors", "error"),
+        (totals.warnings, "warning", "warnings", "warning"),
+        (totals.notes, "note", "notes", "note"),
+    ] {
         let word = if number == 1 { one } else { many };
         let class = if number == 0 { "" } else { class };
-        put(page, format_args!("<p class=\"tile {class}\"><b>{}</b> {word}</p>", grouped(number)));
-    };
-    tile(totals.events, "event", "events", "", page);
-    tile(totals.sessions, "session", "sessions", "", page);
-    tile(totals.errors, "error", "errors", "error", page);
-    tile(totals.warnings, "warning", "warnings", "warning", page);
-    tile(totals.notes, "note", "notes", "note", page);
-    page.push_str("</div>\n<div class=\"summary\">");
-    for sentence in summary(trace, options) {
-        page.push_str("<p>");
-        push(page, &sentence);
-        page.push_str("</p>");
+        fill(
+            &mut tiles,
+            "tile",
+            &[("class", &class), ("number", &Escaped(&grouped(number))), ("word", &word)],
+        );
     }
-    page.push_str("</div></header>\n");
+    let mut sentences = String::new();
+    for sentence in summary(trace, options) {
+        fill(&mut sentences, "paragraph", &[("text", &Escaped(&sentence))]);
+    }
+    let values: [(&str, &dyn Fill); 7] = [
+        ("sum", &STYLE_SUM),
+        ("style", &STYLE),
+        ("title", &Plain(options.name)),
+        ("name", &Escaped(options.name)),
+        ("skips", &Markup(&skips)),
+        ("tiles", &Markup(&tiles)),
+        ("summary", &Markup(&sentences)),
+    ];
+    fill(page, "top", &values);
+}
+
+/// A paragraph on how many more there are, where there are more.
+fn more(all: usize, shown: usize, says: impl Fn(usize) -> String) -> String {
+    match all.saturating_sub(shown) {
+        0 => String::new(),
+        more => filled("paragraph", &[("text", &Escaped(&says(more)))]),
+    }
 }
 
 fn contents(trace: &Trace, page: &mut String) {
     if trace.sessions.len() < 2 {
         return;
     }
-    page.push_str("<nav class=\"card\" aria-labelledby=\"contents\"><h2 id=\"contents\">Sessions</h2>\n<ol class=\"contents\">");
-    for (at, session) in trace.sessions.iter().enumerate().take(limits::TRACE_CONTENTS_MAX) {
-        put(page, format_args!("<li><a href=\"#s{}\"><code>", at + 1));
-        push(page, &session.id);
-        put(page, format_args!("</code></a> {}, {}</li>", how_it_ended(session), problems(&session.totals)));
+    let mut items = String::new();
+    for (session, number) in trace.sessions.iter().zip(1_usize..).take(limits::TRACE_CONTENTS_MAX) {
+        let values: [(&str, &dyn Fill); 4] = [
+            ("number", &number),
+            ("id", &Escaped(&session.id)),
+            ("ending", &how_it_ended(session)),
+            ("problems", &Escaped(&problems(&session.totals))),
+        ];
+        fill(&mut items, "contents-item", &values);
     }
-    let more = trace.sessions.len().saturating_sub(limits::TRACE_CONTENTS_MAX);
-    page.push_str("</ol>");
-    if more > 0 {
-        put(page, format_args!("<p>And {} more, below.</p>", grouped(more as u64)));
-    }
-    page.push_str("</nav>\n");
+    let more = more(trace.sessions.len(), limits::TRACE_CONTENTS_MAX, |more| {
+        format!("And {} more, below.", grouped(more as u64))
+    });
+    fill(page, "contents", &[("items", &Markup(&items)), ("more", &Markup(&more))]);
 }
 
 /// All problems together, in the order of the file.
@@ -132,39 +129,28 @@ fn overview(trace: &Trace, page: &mut String) {
     if trace.problems.is_empty() {
         return;
     }
-    page.push_str("<section class=\"card\" aria-labelledby=\"problems\"><h2 id=\"problems\">Problems</h2>\n<ol class=\"overview\">");
-    for (problem, number) in trace.problems.iter().zip(1..).take(limits::TRACE_OVERVIEW_MAX) {
+    let mut items = String::new();
+    for (problem, number) in trace.problems.iter().zip(1_usize..).take(limits::TRACE_OVERVIEW_MAX) {
         let finding = &problem.finding;
-        put(page, format_args!("<li id=\"o{number}\" class=\"{}\">", finding.severity.name()));
-        badge(problem, page);
-        let line = finding.line;
-        put(page, format_args!("<a href=\"#p{number}\">line {line}</a>"));
-        if let Some(session) = problem.session.and_then(|at| trace.sessions.get(at))
-            && trace.sessions.len() > 1
-        {
-            page.push_str(" in <code>");
-            push(page, &session.id);
-            page.push_str("</code>");
-        }
-        page.push_str(": ");
-        push_message(page, &finding.message);
-        page.push_str(".</li>\n");
+        let session = problem.session.and_then(|at| trace.sessions.get(at));
+        let session = session
+            .filter(|_| trace.sessions.len() > 1)
+            .map_or(String::new(), |session| filled("in-session", &[("id", &Escaped(&session.id))]));
+        let values: [(&str, &dyn Fill); 7] = [
+            ("number", &number),
+            ("class", &finding.severity.name()),
+            ("severity", &severity(finding.severity)),
+            ("rule", &finding.rule.id),
+            ("line", &finding.line),
+            ("session", &Markup(&session)),
+            ("message", &RuleText(&finding.message)),
+        ];
+        fill(&mut items, "overview-item", &values);
     }
-    page.push_str("</ol>");
-    let more = trace.problems.len().saturating_sub(limits::TRACE_OVERVIEW_MAX);
-    if more > 0 {
-        put(page, format_args!("<p>And {more} more; each stands at its line.</p>"));
-    }
-    page.push_str("</section>\n");
-}
-
-fn badge(problem: &Problem, page: &mut String) {
-    let finding = &problem.finding;
-    let (class, word) = (finding.severity.name(), severity(finding.severity));
-    put(
-        page,
-        format_args!("<strong class=\"badge {class}\">{word}</strong> <code>{}</code> ", finding.rule.id),
-    );
+    let more = more(trace.problems.len(), limits::TRACE_OVERVIEW_MAX, |more| {
+        format!("And {more} more; each stands at its line.")
+    });
+    fill(page, "overview", &[("items", &Markup(&items)), ("more", &Markup(&more))]);
 }
 
 /// Sessions with a drawing: those with problems first, while there are drawings left.
@@ -194,111 +180,100 @@ fn write_session(
     let number = at + 1;
     // What is far down is laid out when it is reached.
     let far = if number > limits::TRACE_NEAR_SESSIONS { " far" } else { "" };
-    put(
-        page,
-        format_args!(
-            "<section class=\"card session{far}\" aria-labelledby=\"s{number}\"><h2 id=\"s{number}\">Session <code>"
-        ),
-    );
-    push(page, &session.id);
-    page.push_str("</code></h2>\n");
-    facts(session, page);
     let drawing = drawn.then(|| drawing::draw(trace, session, number));
-    if let Some(drawing) = &drawing {
-        figure(session, drawing, number, page);
-    } else {
-        page.push_str("<p>This session has no drawing: there are too many sessions to draw them all.</p>");
-    }
-    put(page, format_args!("<h3 id=\"a{number}\">Account</h3>\n"));
+    let figure = match &drawing {
+        Some(drawing) => figure(session, drawing, number),
+        None => {
+            let why = "This session has no drawing: there are too many sessions to draw them all.";
+            filled("paragraph", &[("text", &why)])
+        }
+    };
+    let values: [(&str, &dyn Fill); 5] = [
+        ("far", &far),
+        ("number", &number),
+        ("id", &Escaped(&session.id)),
+        ("facts", &Markup(&facts(session))),
+        ("figure", &Markup(&figure)),
+    ];
+    fill(page, "session", &values);
     let links = drawing.as_ref().map_or(&[][..], |drawing| &drawing.links);
     pages(trace, Some(number), &session.entries, links, page, out)?;
-    put(page, format_args!("<p class=\"end\"><strong>{}</strong> ", capital(&ending(session))));
     let mut open = String::new();
     push_left_open(session, &mut open);
-    push(page, &open);
-    put(page, format_args!(" {}.</p>\n", sentence_of(&session.totals)));
+    let mut rest = String::new();
     for at in &session.problems {
         if let Some(problem) = trace.problems.get(*at) {
-            push_problem(at + 1, problem, links, page);
+            push_problem(at + 1, problem, links, &mut rest);
         }
     }
-    page.push_str("</section>\n");
+    let values: [(&str, &dyn Fill); 4] = [
+        ("ending", &Escaped(&capital(&ending(session)))),
+        ("open", &Escaped(&open)),
+        ("problems", &Escaped(&sentence_of(&session.totals))),
+        ("rest", &Markup(&rest)),
+    ];
+    fill(page, "session-end", &values);
     flush(page, out, FLUSH)
 }
 
-fn facts(session: &Session, page: &mut String) {
-    page.push_str("<dl class=\"facts\">");
-    let row = |name: &str, page: &mut String| put(page, format_args!("<div><dt>{name}</dt><dd>"));
-    row(if session.producers.len() == 1 { "Producer" } else { "Producers" }, page);
-    for (at, producer) in session.producers.iter().take(limits::TRACE_PRODUCERS_MAX).enumerate() {
-        page.push_str(if at > 0 { ", <code>" } else { "<code>" });
-        push(page, &producer.id);
-        page.push_str("</code>");
-    }
+fn facts(session: &Session) -> String {
+    let producers = session.producers.iter().take(limits::TRACE_PRODUCERS_MAX);
+    let producers: Vec<String> =
+        producers.map(|producer| filled("code", &[("text", &Escaped(&producer.id))])).collect();
+    let mut named = producers.join(", ");
     match session.producers.len() {
-        0 => page.push_str("none is named"),
+        0 => named.push_str("none is named"),
         many if many > limits::TRACE_PRODUCERS_MAX => {
-            put(page, format_args!(" and {} more", many - limits::TRACE_PRODUCERS_MAX));
+            named.push_str(&format!(" and {} more", many - limits::TRACE_PRODUCERS_MAX));
         }
         _ => {}
     }
-    page.push_str("</dd></div>");
+    let mut facts = String::new();
+    let mut fact = |name: &'static str, value: &dyn Fill| {
+        fill(&mut facts, "fact", &[("name", &name), ("value", value)]);
+    };
+    fact(if session.producers.len() == 1 { "Producer" } else { "Producers" }, &Markup(&named));
     if let Some(began) = session.began {
-        row("Began", page);
         let moment = Moment::write(began.div_euclid(1_000));
-        put(page, format_args!("<time datetime=\"{moment}\">{moment}</time></dd></div>"));
+        fact("Began", &Markup(&filled("time", &[("moment", &Escaped(&moment))])));
     }
     if let Some(ms) = session.lasted_ms() {
-        row("Lasted", page);
-        put(page, format_args!("{}</dd></div>", span(ms)));
+        fact("Lasted", &Escaped(&span(ms)));
     }
-    row("Ending", page);
-    put(page, format_args!("{}</dd></div>", how_it_ended(session)));
-    row("Problems", page);
-    put(page, format_args!("{}</dd></div></dl>\n", problems(&session.totals)));
+    fact("Ending", &how_it_ended(session));
+    fact("Problems", &Escaped(&problems(&session.totals)));
+    facts
 }
 
-fn figure(session: &Session, drawing: &Drawing, number: usize, page: &mut String) {
-    put(
-        page,
-        format_args!(
-            "<h3 id=\"l{number}\">Lanes</h3>\n<figure><div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"l{number}\">"
-        ),
-    );
-    page.push_str(&drawing.svg);
-    page.push_str("</div>\n<figcaption>One step for each line that belongs to the session, in their order; below are lines and times since its beginning.");
-    if drawing.is_merged {
-        page.push_str(" Marks that lie too near to each other are drawn as one.");
-    }
-    put(page, format_args!(" <a href=\"#a{number}\">The account</a> says the same in words."));
-    page.push_str("</figcaption>");
-    legend(session, page);
-    page.push_str("</figure>\n");
+fn figure(session: &Session, drawing: &Drawing, number: usize) -> String {
+    let merged =
+        if drawing.is_merged { " Marks that lie too near to each other are drawn as one." } else { "" };
+    let values: [(&str, &dyn Fill); 4] = [
+        ("number", &number),
+        ("drawing", &Markup(&drawing.svg)),
+        ("merged", &merged),
+        ("legend", &Markup(&legend(session))),
+    ];
+    filled("figure", &values)
 }
 
 /// The colours of the states, where their names may have no room.
-fn legend(session: &Session, page: &mut String) {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+fn legend(session: &Session) -> String {
+    let mut seen = Vec::new();
+    let mut items = String::new();
     for stay in &session.states {
         let class = drawing::state_class(&stay.state);
-        let name = if class == "s-other" { "another state" } else { &*stay.state };
-        if !seen.iter().any(|(known, _)| *known == class) {
-            seen.push((class, name));
+        if seen.contains(&class) {
+            continue;
         }
+        seen.push(class);
+        let name = if class == "s-other" { "another state" } else { &*stay.state };
+        fill(&mut items, "legend-item", &[("class", &class), ("state", &Escaped(name))]);
     }
-    if seen.is_empty() {
-        return;
+    match seen.is_empty() {
+        true => items,
+        false => filled("legend", &[("items", &Markup(&items))]),
     }
-    page.push_str("<ul class=\"legend\" aria-hidden=\"true\">");
-    for (class, name) in seen {
-        put(
-            page,
-            format_args!(
-                "<li><svg width=\"16\" height=\"16\"><rect class=\"bar {class}\" x=\"1\" y=\"1\" width=\"14\" height=\"14\" rx=\"4\"/></svg>{name}</li>"
-            ),
-        );
-    }
-    page.push_str("</ul>");
 }
 
 /// A list of texts; a long one in pages that open by themselves when something in them is linked to.
@@ -314,39 +289,46 @@ fn pages(
     for (at, some) in entries.chunks(limits::TRACE_PAGE_ENTRIES).enumerate() {
         if paged {
             let bad: usize = some.iter().map(|entry| entry.problems.1 as usize).sum();
-            page.push_str(if at == 0 { "<details open><summary>" } else { "<details><summary>" });
-            let (first, last) = (some.first().map_or(0, |e| e.line), some.last().map_or(0, |e| e.line));
-            let texts = count(some.len() as u64, "text", "texts");
-            put(page, format_args!("Lines {first} to {last}: {texts}"));
-            if bad > 0 {
-                put(page, format_args!(", {}", count(bad as u64, "problem", "problems")));
-            }
-            page.push_str("</summary>\n");
+            let bad = match bad {
+                0 => String::new(),
+                bad => format!(", {}", count(bad as u64, "problem", "problems")),
+            };
+            let values: [(&str, &dyn Fill); 5] = [
+                ("open", if at == 0 { &" open" } else { &"" }),
+                ("first", &some.first().map_or(0, |entry| entry.line)),
+                ("last", &some.last().map_or(0, |entry| entry.line)),
+                ("texts", &Escaped(&count(some.len() as u64, "text", "texts"))),
+                ("problems", &Escaped(&bad)),
+            ];
+            fill(page, "account-page", &values);
         }
-        page.push_str("<ol class=\"account\">\n");
+        fill(page, "account", &[]);
         for entry in some {
             push_entry(trace, entry, session.is_some(), links, page);
             flush(page, out, FLUSH)?;
         }
-        page.push_str(if paged { "</ol></details>\n" } else { "</ol>\n" });
+        fill(page, "account-end", &[("details", if paged { &"</details>" } else { &"" })]);
     }
     Ok(())
 }
 
 fn push_entry(trace: &Trace, entry: &Entry, placed: bool, links: &[(usize, usize)], page: &mut String) {
-    put(page, format_args!("<li class=\"{}\"><p class=\"when\">Line {}", class_of(entry.what), entry.line));
-    if placed {
-        page.push_str(" <span>");
-        write_when(page, entry.at_ms);
-        page.push_str("</span>");
-    }
-    page.push_str("</p><p>");
-    push_sentence(page, &entry.said, &trace.tongues);
-    page.push_str("</p>");
+    let when = match placed {
+        true => filled("when", &[("when", &When(entry.at_ms))]),
+        false => String::new(),
+    };
+    let mut problems = String::new();
     for (number, problem) in trace.of(entry) {
-        push_problem(number, problem, links, page);
+        push_problem(number, problem, links, &mut problems);
     }
-    page.push_str("</li>\n");
+    let values: [(&str, &dyn Fill); 5] = [
+        ("class", &class_of(entry.what)),
+        ("line", &entry.line),
+        ("when", &Markup(&when)),
+        ("sentence", &Sentence(&entry.said, &trace.tongues)),
+        ("problems", &Markup(&problems)),
+    ];
+    fill(page, "entry", &values);
 }
 
 fn class_of(what: What) -> &'static str {
@@ -367,30 +349,32 @@ fn class_of(what: What) -> &'static str {
 
 fn push_problem(number: usize, problem: &Problem, links: &[(usize, usize)], page: &mut String) {
     let finding = &problem.finding;
-    put(page, format_args!("<div class=\"problem {}\" id=\"p{number}\"><p>", finding.severity.name()));
-    badge(problem, page);
-    push_message(page, &finding.message);
-    if !finding.path.is_empty() {
-        page.push_str(", at <code>");
-        push(page, &finding.path);
-        page.push_str("</code>");
-    }
-    page.push_str(".</p><p><b>What to do:</b> ");
-    push_message(page, finding.rule.remedy);
-    page.push_str(" <span class=\"cites\">");
-    push(page, finding.rule.cites);
-    page.push_str("</span></p>");
+    let place = match finding.path.is_empty() {
+        true => String::new(),
+        false => filled("problem-place", &[("path", &Escaped(&finding.path))]),
+    };
+    let values: [(&str, &dyn Fill); 9] = [
+        ("number", &number),
+        ("class", &finding.severity.name()),
+        ("severity", &severity(finding.severity)),
+        ("rule", &finding.rule.id),
+        ("message", &RuleText(&finding.message)),
+        ("place", &Markup(&place)),
+        ("remedy", &RuleText(finding.rule.remedy)),
+        ("cites", &Escaped(finding.rule.cites)),
+        ("links", &Markup(&problem_links(number, links))),
+    ];
+    fill(page, "problem", &values);
+}
+
+/// From a problem to where else it is shown.
+fn problem_links(number: usize, links: &[(usize, usize)]) -> String {
     let in_list = number <= limits::TRACE_OVERVIEW_MAX;
     let mark = links.binary_search_by_key(&number, |link| link.0).ok().map(|at| links[at].1);
-    if in_list || mark.is_some() {
-        page.push_str("<p class=\"back\">");
-        if in_list {
-            put(page, format_args!("<a href=\"#o{number}\">Problem {number} in the list</a> "));
-        }
-        if let Some(mark) = mark {
-            put(page, format_args!("<a href=\"#m{mark}\">Problem {number} in the drawing</a>"));
-        }
-        page.push_str("</p>");
+    if !in_list && mark.is_none() {
+        return String::new();
     }
-    page.push_str("</div>");
+    let list = if in_list { filled("to-list", &[("number", &number)]) + " " } else { String::new() };
+    let mark = mark.map_or(String::new(), |mark| filled("to-mark", &[("mark", &mark), ("number", &number)]));
+    filled("problem-links", &[("list", &Markup(&list)), ("mark", &Markup(&mark))])
 }

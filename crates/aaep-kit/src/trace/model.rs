@@ -200,7 +200,7 @@ impl Sort {
 
 /// How a part went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum PartOutcome {
     Open,
     Success,
     Error,
@@ -220,55 +220,59 @@ pub(super) enum Outcome {
     Complete,
 }
 
-impl Outcome {
+impl PartOutcome {
     /// One word, as data.
     pub(super) fn word(self) -> &'static str {
         match self {
-            Outcome::Open => "open",
-            Outcome::Success => "success",
-            Outcome::Error => "error",
-            Outcome::Timeout => "timeout",
-            Outcome::Back => "back",
-            Outcome::Accepted => "accepted",
-            Outcome::Modified => "modified",
-            Outcome::Rejected => "rejected",
-            Outcome::Answered => "answered",
-            Outcome::Unrecorded => "unrecorded",
-            Outcome::TimedOut => "timed_out",
-            Outcome::DefaultAccepted => "default_accepted",
-            Outcome::Complete => "complete",
+            PartOutcome::Open => "open",
+            PartOutcome::Success => "success",
+            PartOutcome::Error => "error",
+            PartOutcome::Timeout => "timeout",
+            PartOutcome::Back => "back",
+            PartOutcome::Accepted => "accepted",
+            PartOutcome::Modified => "modified",
+            PartOutcome::Rejected => "rejected",
+            PartOutcome::Answered => "answered",
+            PartOutcome::Unrecorded => "unrecorded",
+            PartOutcome::TimedOut => "timed_out",
+            PartOutcome::DefaultAccepted => "default_accepted",
+            PartOutcome::Complete => "complete",
         }
     }
 
     /// Behind the name of the part.
     pub(super) fn says(self) -> &'static str {
         match self {
-            Outcome::Open => "stays open",
-            Outcome::Success => "closes with success",
-            Outcome::Error => "closes with an error",
-            Outcome::Timeout => "closes with a timeout",
-            Outcome::Back => "closes",
-            Outcome::Accepted => "closes: accepted",
-            Outcome::Modified => "closes: accepted with a changed action",
-            Outcome::Rejected => "closes: rejected",
-            Outcome::Answered => "closes: answered",
-            Outcome::Unrecorded => "closes: the producer goes on, and no answer is recorded",
-            Outcome::TimedOut => "closes: its time was up, and its default is to reject",
-            Outcome::DefaultAccepted => "closes: its time was up, and its default is to accept",
-            Outcome::Complete => "closes: complete",
+            PartOutcome::Open => "stays open",
+            PartOutcome::Success => "closes with success",
+            PartOutcome::Error => "closes with an error",
+            PartOutcome::Timeout => "closes with a timeout",
+            PartOutcome::Back => "closes",
+            PartOutcome::Accepted => "closes: accepted",
+            PartOutcome::Modified => "closes: accepted with a changed action",
+            PartOutcome::Rejected => "closes: rejected",
+            PartOutcome::Answered => "closes: answered",
+            PartOutcome::Unrecorded => "closes: the producer goes on, and no answer is recorded",
+            PartOutcome::TimedOut => "closes: its time was up, and its default is to reject",
+            PartOutcome::DefaultAccepted => "closes: its time was up, and its default is to accept",
+            PartOutcome::Complete => "closes: complete",
         }
     }
 
     /// Whether it went as one would wish, for the drawing: `None` for neither.
     pub(super) fn is_good(self) -> Option<bool> {
         match self {
-            Outcome::Success | Outcome::Accepted | Outcome::Answered | Outcome::Complete => Some(true),
-            Outcome::Error | Outcome::Timeout | Outcome::Rejected | Outcome::TimedOut => Some(false),
-            Outcome::Open
-            | Outcome::Back
-            | Outcome::Modified
-            | Outcome::Unrecorded
-            | Outcome::DefaultAccepted => None,
+            PartOutcome::Success | PartOutcome::Accepted | PartOutcome::Answered | PartOutcome::Complete => {
+                Some(true)
+            }
+            PartOutcome::Error | PartOutcome::Timeout | PartOutcome::Rejected | PartOutcome::TimedOut => {
+                Some(false)
+            }
+            PartOutcome::Open
+            | PartOutcome::Back
+            | PartOutcome::Modified
+            | PartOutcome::Unrecorded
+            | PartOutcome::DefaultAccepted => None,
         }
     }
 }
@@ -289,6 +293,6 @@ pub(super) struct Part {
     /// From which entry of the session to which.
     pub(super) from: u32,
     pub(super) to: Option<u32>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: PartOutcome,
     pub(super) pieces: u32,
 }

@@ -13,7 +13,7 @@ pub(super) enum Piece {
     Name,
     /// A text for people that came.
     Text,
-    /// The id of the event; stands in front, and forms show it where they like.
+    /// The id of the event: comes first, and each form shows it where it likes.
     Id,
     /// A type that is none of the protocol's; like the id.
     Type,
@@ -44,7 +44,7 @@ impl Said {
         })
     }
 
-    /// The sentence without what stands in front of it.
+    /// The sentence without its prefix.
     pub(super) fn sentence(&self) -> impl Iterator<Item = (Piece, u8, &str)> {
         self.pieces().filter(|(piece, ..)| !matches!(piece, Piece::Id | Piece::Type))
     }
@@ -144,44 +144,44 @@ pub(super) fn cut_to(text: &str, most: usize) -> (&str, bool) {
 
 /// In which direction a text runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum TextDirection {
     Left,
     Right,
     /// As its first letter says.
     Auto,
 }
 
-impl Direction {
+impl TextDirection {
     pub(super) fn word(self) -> &'static str {
         match self {
-            Direction::Left => "ltr",
-            Direction::Right => "rtl",
-            Direction::Auto => "auto",
+            TextDirection::Left => "ltr",
+            TextDirection::Right => "rtl",
+            TextDirection::Auto => "auto",
         }
     }
 }
 
 /// The languages of texts, each once. Number 0 is a text of which nothing is known.
 #[derive(Debug)]
-pub(super) struct Tongues(Vec<(Box<str>, Direction)>);
+pub(super) struct Tongues(Vec<(Box<str>, TextDirection)>);
 
 impl Default for Tongues {
     fn default() -> Self {
-        Tongues(vec![("".into(), Direction::Auto)])
+        Tongues(vec![("".into(), TextDirection::Auto)])
     }
 }
 
 impl Tongues {
     /// The number of a language; a tag that is none counts as nothing known.
     #[expect(clippy::cast_possible_truncation, reason = "there are at most 256")]
-    pub(super) fn number(&mut self, tag: Option<&str>, direction: Direction) -> u8 {
+    pub(super) fn number(&mut self, tag: Option<&str>, direction: TextDirection) -> u8 {
         let tag = tag.unwrap_or_default();
         if let Some(at) = self.0.iter().position(|(known, way)| **known == *tag && *way == direction) {
             return at as u8;
         }
         let good = tag.len() <= limits::TRACE_NAME_CHARS_MAX && is_well_formed(tag);
         if !good {
-            return if direction == Direction::Auto || !tag.is_empty() {
+            return if direction == TextDirection::Auto || !tag.is_empty() {
                 0
             } else {
                 self.keep("", direction)
@@ -191,7 +191,7 @@ impl Tongues {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "there are at most 256")]
-    fn keep(&mut self, tag: &str, direction: Direction) -> u8 {
+    fn keep(&mut self, tag: &str, direction: TextDirection) -> u8 {
         if self.0.len() >= limits::TRACE_TONGUES_MAX {
             return 0;
         }
@@ -199,7 +199,7 @@ impl Tongues {
         (self.0.len() - 1) as u8
     }
 
-    pub(super) fn get(&self, number: u8) -> (&str, Direction) {
-        self.0.get(usize::from(number)).map_or(("", Direction::Auto), |(tag, way)| (tag, *way))
+    pub(super) fn get(&self, number: u8) -> (&str, TextDirection) {
+        self.0.get(usize::from(number)).map_or(("", TextDirection::Auto), |(tag, way)| (tag, *way))
     }
 }

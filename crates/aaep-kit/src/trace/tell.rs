@@ -1,4 +1,4 @@
-//! What an event or a message says, as one sentence for somebody who listens. Judges nothing: what is missing is
+//! What an event or a message says, as one sentence to be heard. Judges nothing: what is missing is
 //! told as missing, and what is wrong is a rule's to say.
 
 use super::aaep::field::Field;
@@ -153,8 +153,8 @@ fn errored(event: &Reading<'_>, tongue: u8, said: &mut Saying) {
     name_behind(event, Field::ErrorCode, ", ", said);
     summary(event, tongue, said);
     match event.bool(Field::Recoverable) {
-        Some(true) => _ = said.words(" It can be mended."),
-        Some(false) => _ = said.words(" It cannot be mended."),
+        Some(true) => _ = said.words(" It can be repaired."),
+        Some(false) => _ = said.words(" It cannot be repaired."),
         None => {}
     }
     text_behind(event, Field::RemediationHint, " What helps: ", tongue, said);
@@ -375,7 +375,7 @@ fn words_of(node: Node<'_>, name: &str, front: &str, said: &mut Saying) {
     }
 }
 
-/// What stands in front of a sentence and is no part of it.
+/// The prefix of a sentence, which is no part of it.
 pub(super) fn front(event: &Reading<'_>, with_type: bool, said: &mut Saying) {
     if let Some(id) = event.text(Field::EventId) {
         said.id(Piece::Id, &id);

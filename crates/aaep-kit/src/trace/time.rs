@@ -38,7 +38,7 @@ fn put(out: &mut String, words: std::fmt::Arguments<'_>) {
     out.write_fmt(words).expect("a string takes everything");
 }
 
-/// Where a text stands in its session: `after 3 s`.
+/// When a text came in its session: `after 3 s`.
 pub(super) fn write_when(out: &mut String, at_ms: Option<i64>) {
     match at_ms {
         None => out.push_str("at a time that is not said"),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::capture::{Ended, Filter, Plan, Told, capture};
+use recount_aaep_kit::capture::{CaptureNotice, Ended, Filter, Plan, capture};
 use recount_aaep_kit::link::{Dial, Link, Target};
 use recount_aaep_kit::recording::Writer;
 use serde_json::Value;
@@ -67,7 +67,7 @@ async fn our_capture(url: &str, request: Option<&str>, file: &Path, most: Option
     let filter = Filter::default();
     let plan = Plan { dial, timeout: Some(PATIENCE), max_events: most, filter, reconnect: false, auto: None };
     let mut writer = Writer::create(file).unwrap();
-    let mut tell = |_: Told<'_>| {};
+    let mut tell = |_: CaptureNotice<'_>| {};
     let summary =
         capture(&World::real(), &plan, &mut writer, &mut tell, std::future::pending()).await.unwrap();
     writer.finish().unwrap();
@@ -91,8 +91,8 @@ async fn our_capture_takes_all_that_their_replay_says() {
         let most = u64::try_from(expected.len()).unwrap();
         let mut heard = events(our_capture(&theirs.url, None, &taken, Some(most)).await);
         // It begins somewhere; what comes again is kept once.
-        let begun = expected.iter().position(|event| *event == heard[0]).expect("it is one of them");
-        heard.rotate_right(begun);
+        let first = expected.iter().position(|event| *event == heard[0]).expect("it is one of them");
+        heard.rotate_right(first);
         assert_eq!(heard, expected, "{name}");
     }
 }

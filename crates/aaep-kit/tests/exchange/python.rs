@@ -12,7 +12,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
     let program = folder.join("bin").join(name);
     assert!(
         program.is_file(),
-        "{} is not there; `cargo xtask test --only tests` installs it. By hand: python3 -m venv DIR, then \
+        "{} is missing; `cargo xtask test --only tests` installs it. By hand: python3 -m venv DIR, then \
          DIR/bin/pip install -r xtask/aaep/requirements.txt, and {VARIABLE}=DIR in the environment",
         program.display()
     );

@@ -23,19 +23,19 @@ async fn their_capture_takes_all_that_our_replay_says() {
 #[tokio::test]
 async fn their_capture_ends_in_time_on_a_stream_at_rest() {
     let recording = recording("good.minimal");
-    let script = recount_aaep_kit::replay::Script::read(recording.as_bytes(), None).unwrap();
-    let options = recount_aaep_kit::replay::Options { stay: true, ..Default::default() };
+    let script = recount_aaep_kit::replay::ReplayScript::read(recording.as_bytes(), None).unwrap();
+    let options = recount_aaep_kit::replay::ReplayOptions { stay: true, ..Default::default() };
     let world = recount_aaep_kit::World::real();
-    let tell = std::sync::Arc::new(|_: recount_aaep_kit::replay::Told<'_>| {});
+    let tell = std::sync::Arc::new(|_: recount_aaep_kit::replay::ReplayNotice<'_>| {});
     let replay = recount_aaep_kit::replay::Replay::start(&world, script, options, tell).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("taken.jsonl");
-    let begun = recount_world::moment();
+    let start = recount_world::moment();
     let mut capture = program("aaep-capture");
     capture.args(["--timeout", "3", "--endpoint", &replay.url(), "--output"]).arg(&file);
     let (status, words) = run(&mut capture).await;
     assert!(status == Some(0) && words.contains("Stop reason: timeout"), "{words}");
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     assert_eq!(values(&std::fs::read_to_string(&file).unwrap()), said(&recording));
     replay.stop().await;
 }

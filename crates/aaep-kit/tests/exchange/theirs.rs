@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::replay::{Options, Pace, Replay, Script};
+use recount_aaep_kit::replay::{Pace, Replay, ReplayOptions, ReplayScript};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -99,7 +99,7 @@ async fn is_heard(url: &str) -> bool {
 
 /// Our replay of a recording, without pauses.
 pub(crate) async fn our_replay(recording: &str) -> Replay {
-    let script = Script::read(recording.as_bytes(), None).unwrap();
-    let options = Options { pace: Pace::AtOnce, ..Options::default() };
+    let script = ReplayScript::read(recording.as_bytes(), None).unwrap();
+    let options = ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() };
     Replay::start(&World::real(), script, options, std::sync::Arc::new(|_| {})).await.unwrap()
 }

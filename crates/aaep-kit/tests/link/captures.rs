@@ -6,7 +6,7 @@ use std::time::Duration;
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::session::{Checker, Options};
 use recount_aaep_kit::aaep::wire::Decision;
-use recount_aaep_kit::capture::{CaptureError, Ended, Filter, Keep, Plan, Summary, Told, capture};
+use recount_aaep_kit::capture::{CaptureError, CaptureNotice, Ended, Filter, Keep, Plan, Summary, capture};
 use recount_aaep_kit::link::call::Caller;
 use recount_aaep_kit::link::{Dial, Framing, LinkError, Target};
 use recount_aaep_kit::recording::{Direction, Stamp};
@@ -43,7 +43,7 @@ fn plan(dial: Dial) -> Plan {
 
 async fn record(plan: &Plan) -> (Result<Summary, CaptureError>, Vec<(Direction, u64, String)>, Vec<String>) {
     let (mut kept, mut told) = (Kept::default(), Vec::new());
-    let mut tell = |what: Told<'_>| told.push(format!("{what:?}"));
+    let mut tell = |what: CaptureNotice<'_>| told.push(format!("{what:?}"));
     let ended = capture(&World::real(), plan, &mut kept, &mut tell, std::future::pending()).await;
     (ended, kept.0, told)
 }
@@ -305,8 +305,8 @@ async fn stopping_is_heeded_at_once_and_a_full_disk_ends_it() {
     .await;
     let (stop, mut kept) = (Notify::new(), Kept::default());
     let plan = plan(dial(&server.http()));
-    let mut tell = |told: Told<'_>| {
-        if matches!(told, Told::Connected { connection: 1, subscription: None }) {
+    let mut tell = |told: CaptureNotice<'_>| {
+        if matches!(told, CaptureNotice::Connected { connection: 1, subscription: None }) {
             stop.notify_one();
         }
     };
@@ -342,8 +342,8 @@ async fn what_a_right_producer_says_is_right_as_it_is_recorded_on_every_surface(
         let plan = Plan { auto: Some(Decision::Accept), filter: Filter::default(), ..plan(dial) };
         let (stop, mut kept) = (Notify::new(), Kept::default());
         let connected = Notify::new();
-        let mut tell = |told: Told<'_>| match told {
-            Told::Connected { .. } => connected.notify_one(),
+        let mut tell = |told: CaptureNotice<'_>| match told {
+            CaptureNotice::Connected { .. } => connected.notify_one(),
             told => println!("{told:?}"),
         };
         let drive = async {

@@ -2,18 +2,18 @@
 
 use std::io::Write as _;
 
-use recount_aaep_kit::recording::{Direction, Line, Reader, Stamp, Unreadable, Writer, times_of};
+use recount_aaep_kit::recording::{Direction, Reader, RecordedLine, Stamp, Unreadable, Writer, times_of};
 
 const EVENT: &str = r#"{"type":"aaep:agent.x","event_id":"evt_1","n":1.0}"#;
 const REPLY: &str = r#"{"type":"confirmation.reply","decision":"accept"}"#;
 const CLOSE: &str = r#"{"type":"subscription.close"}"#;
 
-fn read(reader: Reader) -> Vec<Result<Line, Unreadable>> {
+fn read(reader: Reader) -> Vec<Result<RecordedLine, Unreadable>> {
     reader.collect()
 }
 
 /// Number, text and direction of each line; what is unreadable is told by its line.
-fn shown(lines: &[Result<Line, Unreadable>]) -> Vec<(usize, &str, Direction)> {
+fn shown(lines: &[Result<RecordedLine, Unreadable>]) -> Vec<(usize, &str, Direction)> {
     let read = lines.iter().filter_map(|line| line.as_ref().ok());
     read.map(|line| (line.number, line.text.as_str(), line.direction)).collect()
 }
@@ -97,7 +97,7 @@ fn what_cannot_be_read_is_told_and_the_rest_is() {
     let bad: Vec<_> = lines.iter().filter_map(|line| line.as_ref().err()).map(ToString::to_string).collect();
     assert_eq!(bad.len(), 4);
     for (why, line) in bad.iter().zip(2..) {
-        assert!(why.starts_with(&format!("line {line} is no message")), "{why}");
+        assert!(why.starts_with(&format!("line {line} is not a message")), "{why}");
     }
 }
 

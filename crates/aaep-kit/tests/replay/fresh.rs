@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use recount_aaep_kit::aaep::json::Splitter;
 use recount_aaep_kit::aaep::session::{Checker, Options as Rules};
-use recount_aaep_kit::replay::Options;
+use recount_aaep_kit::replay::ReplayOptions;
 use serde_json::Value;
 
 use crate::stage::{Ear, Stage, at_once, recording, said};
@@ -55,7 +55,7 @@ async fn each_round_is_new_and_is_as_good_as_the_recording() {
         if said.is_empty() {
             continue;
         }
-        let stage = Stage::of(&recording, Options { repeat: true, ..at_once() }).await;
+        let stage = Stage::of(&recording, ReplayOptions { repeat: true, ..at_once() }).await;
         let mut ear = stage.listen("/events", None).await;
         let rounds = [texts(&mut ear, said.len()).await, texts(&mut ear, said.len()).await];
         let verdict = found(&said);
@@ -93,7 +93,7 @@ async fn ids_in_other_places_are_the_same_as_where_they_belong() {
         line("evt_2", r#""extra_context":{"of":["evt_1",{"call":"call_1"}],"text":"see evt_1"},"tool_call_id":"toolu-7""#),
     ]
     .join("\n");
-    let stage = Stage::of(&recording, Options { fresh: true, ..at_once() }).await;
+    let stage = Stage::of(&recording, ReplayOptions { fresh: true, ..at_once() }).await;
     let heard = stage.listen("/events", None).await.rest().await;
     let values: Vec<Value> = heard.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
     let (one, two) = (&values[0], &values[1]);
@@ -112,8 +112,8 @@ async fn ids_in_other_places_are_the_same_as_where_they_belong() {
 async fn who_comes_late_begins_with_the_round_and_who_comes_back_goes_on_in_it() {
     let recording = recording("good.confirmed");
     let count = said(&recording).len();
-    // The second round is not over while somebody has yet to answer.
-    let stage = Stage::of(&recording, Options { repeat: true, hold: true, ..at_once() }).await;
+    // The second round is not over while an answer is due.
+    let stage = Stage::of(&recording, ReplayOptions { repeat: true, hold: true, ..at_once() }).await;
     let mut ear = stage.listen("/events", None).await;
     let answer = |token: String| {
         format!("{{\"type\":\"confirmation.reply\",\"reply_token\":\"{token}\",\"decision\":\"accept\"}}")

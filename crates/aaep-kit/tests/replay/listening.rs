@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use recount_aaep_kit::limits;
-use recount_aaep_kit::replay::{Options, Pace, Script, ScriptError};
+use recount_aaep_kit::replay::{Pace, ReplayOptions, ReplayScript, ScriptError};
 use recount_world::moment;
 use reqwest::{Method, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::stage::{Stage, at_once, field, recording, said, script};
 
-fn paced(speed: f64) -> Options {
-    Options { pace: Pace::Recorded { speed }, ..Options::default() }
+fn paced(speed: f64) -> ReplayOptions {
+    ReplayOptions { pace: Pace::Recorded { speed }, ..ReplayOptions::default() }
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn all_is_said_byte_for_byte_and_then_it_ends() {
 }
 
 #[tokio::test]
-async fn it_begins_when_somebody_listens_and_not_when_somebody_looks() {
+async fn it_starts_when_a_listener_connects_and_not_when_one_looks() {
     let recording = recording("good.minimal");
     let stage = Stage::of(&recording, at_once()).await;
     let looked = stage.ask(Method::HEAD, "/events").await;
@@ -48,7 +48,8 @@ async fn it_begins_when_somebody_listens_and_not_when_somebody_looks() {
 
 #[tokio::test]
 async fn it_begins_at_once_when_it_is_not_to_wait() {
-    let stage = Stage::of(&recording("good.minimal"), Options { wait: false, stay: true, ..at_once() }).await;
+    let stage =
+        Stage::of(&recording("good.minimal"), ReplayOptions { wait: false, stay: true, ..at_once() }).await;
     stage.hears("line 2").await;
     // Who comes late has missed nothing.
     let mut ear = stage.listen("/events", None).await;
@@ -61,7 +62,7 @@ async fn it_begins_at_once_when_it_is_not_to_wait() {
 async fn who_comes_late_gets_all_and_who_comes_back_gets_the_rest() {
     let recording = recording("good.tool");
     let said = said(&recording);
-    let stage = Stage::of(&recording, Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording, ReplayOptions { stay: true, ..at_once() }).await;
     let mut first = stage.listen("/events", None).await;
     let frames = first.some(said.len()).await;
     let mut late = stage.listen("/events", None).await;
@@ -100,10 +101,10 @@ async fn pauses_are_those_of_the_recording() {
     let later = recording.replace(&first, "2026-05-24T13:22:02.000Z");
     assert_ne!(later, recording);
     let stage = Stage::of(&later, paced(7_200.0)).await;
-    let begun = moment();
+    let start = moment();
     let mut ear = stage.listen("/events", None).await;
     assert_eq!(ear.rest().await, said(&later));
-    assert!(begun.elapsed() >= Duration::from_millis(490), "{:?}", begun.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(490), "{:?}", start.elapsed());
     stage.ends().await;
 }
 
@@ -123,38 +124,38 @@ async fn times_beside_a_recording_say_when_and_whose() {
         )
     };
     let times = [row(1, "in", 100), row(2, "out", 200), row(3, "in", 300), row(4, "in", 400)].concat();
-    let script = Script::read(recording.as_bytes(), Some(&times)).unwrap();
+    let script = ReplayScript::read(recording.as_bytes(), Some(&times)).unwrap();
     assert_eq!((script.len(), script.unsaid(), script.warnings().len()), (3, 1, 0));
-    let begun = moment();
+    let start = moment();
     let stage = Stage::of_script(script, paced(1.0)).await;
     let mut ear = stage.listen("/events", None).await;
     let heard: Vec<_> = ear.rest().await.iter().map(|text| field(text, "event_id")).collect();
     assert_eq!(heard, ["evt_1", "evt_3", "evt_4"]);
-    let took = begun.elapsed();
+    let took = start.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(20), "{took:?}");
     stage.ends().await;
-    let cut = Script::read(recording.as_bytes(), Some(&times[..times.len() - 9])).unwrap();
+    let cut = ReplayScript::read(recording.as_bytes(), Some(&times[..times.len() - 9])).unwrap();
     assert!(cut.warnings()[0].contains("from their line 4 on"), "{:?}", cut.warnings());
-    let other = Script::read(recording.as_bytes(), Some(&times.replace("evt_3", "evt_7"))).unwrap();
+    let other = ReplayScript::read(recording.as_bytes(), Some(&times.replace("evt_3", "evt_7"))).unwrap();
     assert!(other.warnings()[0].contains("line 3 is evt_3"), "{:?}", other.warnings());
 }
 
 /// R-152, and what the clocks of subscribers in use need.
 #[tokio::test(start_paused = true)]
 async fn a_stream_at_rest_shows_that_it_lives() {
-    let stage = Stage::of(&recording("good.minimal"), Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let mut response = stage.web.get(stage.url("/events")).send().await.unwrap();
-    let (begun, mut came) = (moment(), Vec::new());
+    let (start, mut came) = (moment(), Vec::new());
     while came.windows(3).filter(|bytes| bytes == b":\n\n").count() < 3 {
         came.extend_from_slice(&response.chunk().await.unwrap().expect("it stays open"));
     }
-    let took = begun.elapsed();
+    let took = start.elapsed();
     assert!(took >= limits::REPLAY_HEARTBEAT * 3 && took <= Duration::from_secs(30), "{took:?}");
 }
 
 #[tokio::test]
 async fn a_crowd_is_bounded() {
-    let stage = Stage::of(&recording("good.minimal"), Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let mut crowd = Vec::new();
     for _ in 0..limits::REPLAY_LISTENERS_MAX {
         crowd.push(stage.listen("/events", None).await);
@@ -175,9 +176,9 @@ async fn who_stops_reading_is_left_behind() {
     let stage = Stage::of(&recording, at_once()).await;
     let mut peer = tokio::net::TcpStream::connect(stage.replay.address()).await.unwrap();
     peer.write_all(b"GET /events HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
-    let begun = moment();
+    let start = moment();
     stage.replay.ended().await;
-    let took = begun.elapsed();
+    let took = start.elapsed();
     assert!(took >= limits::REPLAY_STALL + limits::REPLAY_RETURN_WAIT, "{took:?}");
     assert!(took < Duration::from_secs(60), "{took:?}");
     let left = stage.hears("Left").await;
@@ -189,11 +190,11 @@ fn what_cannot_be_said_is_told_and_what_is_odd_is_said() {
     for nothing in
         ["", "\n\n", "not JSON\n", "[1, 2]", r#"{"type":"confirmation.reply","reply_token":"rpl_1"}"#]
     {
-        let error = Script::read(nothing.as_bytes(), None).unwrap_err();
+        let error = ReplayScript::read(nothing.as_bytes(), None).unwrap_err();
         assert!(matches!(error, ScriptError::Empty), "{nothing}: {error}");
     }
     let odd = "\u{feff}{\"type\":\"x:y\"}\r\n\r\n{\"cut off\n[1]\n{\"session_id\":\"sess_1\"}\n{\"kind\":\"user_input\"}";
-    let script = Script::read(odd.as_bytes(), None).unwrap();
+    let script = ReplayScript::read(odd.as_bytes(), None).unwrap();
     assert_eq!((script.len(), script.unsaid()), (4, 1));
     let told = script.warnings().join("; ");
     for part in

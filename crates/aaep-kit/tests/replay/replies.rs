@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use recount_aaep_kit::replay::{Options, Pace};
+use recount_aaep_kit::replay::{Pace, ReplayOptions};
 use recount_world::moment;
 use reqwest::StatusCode;
 
 use crate::stage::{Stage, at_once, field, recording, said};
 use crate::surfaces::subscribe;
 
-fn holding() -> Options {
-    Options { hold: true, ..at_once() }
+fn holding() -> ReplayOptions {
+    ReplayOptions { hold: true, ..at_once() }
 }
 
 fn reply(token: &str, decision: &str, subscription: &str) -> String {
@@ -67,29 +67,29 @@ async fn a_prompt_waits_for_its_answer() {
 #[tokio::test]
 async fn an_answer_shortens_the_pause_that_was_recorded_for_it() {
     let recording = recording("good.confirmed");
-    // An hour until somebody answered, and another until that had its effect.
+    // An hour until the answer came, and another until that had its effect.
     let slow = recording.replace("14:22:05", "15:22:05").replace("14:22:06", "16:22:06");
     assert_ne!(slow, recording);
     let first_pauses = Pace::Recorded { speed: 50.0 };
-    let stage = Stage::of(&slow, Options { pace: first_pauses, ..holding() }).await;
-    let begun = moment();
+    let stage = Stage::of(&slow, ReplayOptions { pace: first_pauses, ..holding() }).await;
+    let start = moment();
     let mut ear = stage.listen("/events", None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
     assert_eq!(stage.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
     // Two hours are more than two minutes at this speed.
     ear.some(1).await;
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
 async fn without_an_answer_it_goes_on_when_the_prompt_s_time_is_over() {
     let recording = recording("good.confirmed").replace("\"timeout_seconds\":300", "\"timeout_seconds\":1");
-    let stage = Stage::of(&recording, Options { stay: true, ..holding() }).await;
-    let begun = moment();
+    let stage = Stage::of(&recording, ReplayOptions { stay: true, ..holding() }).await;
+    let start = moment();
     let mut ear = stage.listen("/events", None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
     ear.some(1).await;
-    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
     stage.hears("TimedOut { line: 4 }").await;
     assert_eq!(stage.post("/messages", &reply(&token, "accept", "")).await.0, StatusCode::NO_CONTENT);
     let told = stage.hears("Reply").await;
@@ -98,7 +98,7 @@ async fn without_an_answer_it_goes_on_when_the_prompt_s_time_is_over() {
 
 #[tokio::test]
 async fn replies_are_told_although_nothing_waits_for_them() {
-    let stage = Stage::of(&recording("good.confirmed"), Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..at_once() }).await;
     let mut ear = stage.listen("/events", None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;
     for _ in 0..2 {
@@ -117,7 +117,7 @@ async fn replies_are_told_although_nothing_waits_for_them() {
 /// R-161: knowing the token is not enough where there are subscriptions.
 #[tokio::test]
 async fn a_reply_on_another_subscription_counts_for_nothing() {
-    let stage = Stage::of(&recording("good.confirmed"), Options { stay: true, ..holding() }).await;
+    let stage = Stage::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..holding() }).await;
     let (place, accepted) = subscribe(&stage, r#"{"supports_confirmation_reply":true}"#).await;
     let mut ear = stage.listen(&place, None).await;
     let (_, token) = up_to_the_prompt(&mut ear).await;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use recount_aaep_kit::World;
-use recount_aaep_kit::replay::{Options, Pace, Replay, Script, Tell, Told};
+use recount_aaep_kit::replay::{Pace, Replay, ReplayNotice, ReplayOptions, ReplayScript, Tell};
 use recount_transport::sse::{Decoder, Frame};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
@@ -25,13 +25,13 @@ pub(crate) fn said(recording: &str) -> Vec<String> {
     recording.lines().filter(is_event).map(str::to_owned).collect()
 }
 
-pub(crate) fn script(recording: &str) -> Script {
-    Script::read(recording.as_bytes(), None).unwrap()
+pub(crate) fn script(recording: &str) -> ReplayScript {
+    ReplayScript::read(recording.as_bytes(), None).unwrap()
 }
 
 /// All at once: what most tests want.
-pub(crate) fn at_once() -> Options {
-    Options { pace: Pace::AtOnce, ..Options::default() }
+pub(crate) fn at_once() -> ReplayOptions {
+    ReplayOptions { pace: Pace::AtOnce, ..ReplayOptions::default() }
 }
 
 /// A replay that remembers what it told, without the lines.
@@ -43,18 +43,18 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn of(recording: &str, options: Options) -> Stage {
+    pub(crate) async fn of(recording: &str, options: ReplayOptions) -> Stage {
         Stage::of_script(script(recording), options).await
     }
 
-    pub(crate) async fn of_script(script: Script, options: Options) -> Stage {
+    pub(crate) async fn of_script(script: ReplayScript, options: ReplayOptions) -> Stage {
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let (change, changed) = watch::channel(0);
         let list = told.clone();
-        let tell: Tell = Arc::new(move |what: Told<'_>| {
+        let tell: Tell = Arc::new(move |what: ReplayNotice<'_>| {
             let mut list = list.lock().unwrap();
             list.push(match what {
-                Told::Line { line, .. } => format!("line {line}"),
+                ReplayNotice::Line { line, .. } => format!("line {line}"),
                 other => format!("{other:?}"),
             });
             change.send_replace(list.len());

@@ -4,7 +4,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use recount_aaep_kit::aaep::Message;
 use recount_aaep_kit::aaep::negotiate::wider;
 use recount_aaep_kit::limits;
-use recount_aaep_kit::replay::Options;
+use recount_aaep_kit::replay::ReplayOptions;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use tokio_tungstenite::tungstenite::Message as Frame;
@@ -127,7 +127,7 @@ async fn what_was_not_wanted_is_not_sent() {
 
 #[tokio::test]
 async fn subscriptions_that_nobody_listens_to_are_forgotten_when_there_are_too_many() {
-    let stage = Stage::of(&recording("good.minimal"), Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording("good.minimal"), ReplayOptions { stay: true, ..at_once() }).await;
     let (kept, _) = subscribe(&stage, ALL).await;
     let mut ear = stage.listen(&kept, None).await;
     ear.some(1).await;
@@ -172,14 +172,14 @@ async fn a_rate_that_was_promised_is_kept() {
     let stage = Stage::of(&recording, at_once()).await;
     let (place, accepted) = subscribe(&stage, r#"{"max_events_per_second":3}"#).await;
     assert_eq!(accepted["honored_capabilities"]["max_events_per_second"], 3);
-    let begun = recount_world::moment();
+    let start = recount_world::moment();
     let mut ear = stage.listen(&place, None).await;
     let (mut heard, mut at) = (String::new(), Vec::new());
     while let Some(frame) = ear.next().await {
         let value: Value = serde_json::from_str(&frame.data).unwrap();
         assert_eq!(frame.id.as_deref(), value["event_id"].as_str());
         heard += value["chunk"].as_str().unwrap_or_default();
-        at.push(begun.elapsed());
+        at.push(start.elapsed());
     }
     assert_eq!(heard, whole);
     assert!(at.len() < 20, "events were joined: {at:?}");
@@ -190,7 +190,7 @@ async fn a_rate_that_was_promised_is_kept() {
 /// R-120, R-122
 #[tokio::test]
 async fn a_subscriber_may_change_its_mind_and_leave() {
-    let stage = Stage::of(&recording("good.confirmed"), Options { stay: true, ..at_once() }).await;
+    let stage = Stage::of(&recording("good.confirmed"), ReplayOptions { stay: true, ..at_once() }).await;
     let (place, accepted) = subscribe(&stage, ALL).await;
     let id = accepted["subscription_id"].as_str().unwrap();
     let wish = |id: &str| {

@@ -99,7 +99,7 @@ async fn replies_are_answered_alike_and_what_is_none_is_refused() {
     producer.stop().await;
 }
 
-// one reply counts, whoever was faster, and everybody hears of it.
+// the first reply counts, and every subscription hears of it.
 #[tokio::test]
 async fn of_many_replies_one_counts_and_everybody_hears_which() {
     let behaviour = Behaviour { timeout_seconds: 30, ..Behaviour::default() };
@@ -173,7 +173,7 @@ async fn an_input_is_answered_with_its_session_and_pages_may_send_it() {
     let mut peer = Peer::open(producer.base(), Over::Legacy, None).await;
     for (path, input) in [
         ("/messages", json!({"kind": "user_input", "text": "Hello."})),
-        ("/sessions", json!({"user_message": "Hello.", "user_id": "somebody"})),
+        ("/sessions", json!({"user_message": "Hello.", "user_id": "ada"})),
     ] {
         let (status, body) = peer.post(path, &input).await;
         let answer: Value = serde_json::from_str(&body).unwrap();

@@ -13,7 +13,7 @@ async fn client(dispatcher: &Dispatcher) -> SsipClient {
 }
 
 fn utterance(priority: SpeechPriority, text: &str, language: &str) -> Utterance {
-    Utterance { language: language.to_owned(), ..Utterance::own(priority, text) }
+    Utterance::own(priority, text, language)
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use super::tune::tune;
 use crate::kind::Kind;
 use crate::limits;
 use crate::negotiate::Terms;
-use crate::wire::{Body, Event, EventId, Pace, SessionId, SubscriptionId, Urgency};
+use crate::wire::{Body, Boundary, Event, EventId, Pace, SessionId, SubscriptionId, Urgency};
 
 /// What became of the events that were pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -263,7 +263,7 @@ impl Shaper {
                 }
             } else if let Some(fragment) = text.fragment() {
                 self.owe();
-                return self.dispatch_piece(at, fragment, Rank::Character);
+                return self.dispatch_piece(at, fragment, self.legal.hint(Rank::Character));
             } else {
                 return false;
             }
@@ -313,13 +313,15 @@ impl Shaper {
         let held = &self.held[at];
         let pressed = self.is_pressed(at);
         let Some(text) = &held.text else { return Some(if pressed { 0 } else { held.ripe }) };
+        let unfinished = || text.unfinished_at(&self.legal);
         if pressed {
-            return text.place(&self.legal, End::Quiet).map(|_| 0);
+            return text.place(&self.legal, End::Quiet).map(|_| 0).or_else(unfinished);
         }
         let spoken = || self.tracks.get(held.session()).map_or(0, |track| track.spoken);
         let ripe = if text.closed { 0 } else { spoken() };
         let quiet = || text.quiet_at(&self.legal);
-        text.place(&self.legal, End::Open).map(|_| 0).or_else(quiet).map(|ready| ready.max(ripe))
+        let ready = text.place(&self.legal, End::Open).map(|_| 0).or_else(quiet).or_else(unfinished);
+        ready.map(|ready| ready.max(ripe))
     }
 
     /// Sends what may go.
@@ -334,13 +336,23 @@ impl Shaper {
                 bucket.take(self.now);
             }
             let end = self.end_of(at);
-            if !self.dispatch(at, end)
+            if !self.dispatch_due(at, end)
                 && !self.is_pressed(at)
                 && let Some(rest) = self.held.remove(at)
             {
                 // A text that never stops growing lets the others go first.
                 self.held.push_back(rest);
             }
+        }
+    }
+
+    /// The same as [`Shaper::dispatch`], of what is due: text that has waited for its end for too long goes without it.
+    fn dispatch_due(&mut self, at: usize, end: End) -> bool {
+        let unfinished = self.held[at].text.as_ref().filter(|text| text.place(&self.legal, end).is_none());
+        match unfinished.and_then(|text| text.fragment()) {
+            // Nothing followed it for so long that a word is taken to end, so its reader need not wait for more.
+            Some(fragment) => self.dispatch_piece(at, fragment, Boundary::Word),
+            None => self.dispatch(at, end),
         }
     }
 
@@ -357,16 +369,16 @@ impl Shaper {
         // What goes although it cannot be cut goes as it is.
         text.closed |= text.place(&self.legal, end).is_none();
         match text.place(&self.legal, end) {
-            Some((place, rank)) => self.dispatch_piece(at, place, rank),
+            Some((place, rank)) => self.dispatch_piece(at, place, self.legal.hint(rank)),
             None => self.held.remove(at).is_some(),
         }
     }
 
     /// Sends a text up to a place; answers whether nothing of it is left.
-    fn dispatch_piece(&mut self, at: usize, place: usize, rank: Rank) -> bool {
+    fn dispatch_piece(&mut self, at: usize, place: usize, hint: Boundary) -> bool {
         let held = &mut self.held[at];
         let Some(text) = &mut held.text else { return false };
-        let cut = text.cut(place, self.legal.hint(rank));
+        let cut = text.cut(place, hint);
         let done = text.is_done();
         let event = cut.and_then(|cut| held.piece(cut, &self.subscription));
         // What gives no piece has nothing in it.

@@ -263,7 +263,12 @@ impl Text {
     /// What ends at the end, if that can be told now.
     fn end_rank(&self, end: End) -> Option<Rank> {
         self.ink?;
-        let rank = self.said.unwrap_or_else(|| self.scanner.ends(None));
+        let rank = match self.said {
+            // `none` says that its producer knows of no end; after a silence the text itself is looked at.
+            Some(Rank::Character) if end == End::Quiet || self.closed => self.scanner.ends(None),
+            Some(said) => said,
+            None => self.scanner.ends(None),
+        };
         let settled = || self.buffer.chars().next_back().is_some_and(is_settled);
         let sure = match end {
             _ if self.closed => true,
@@ -276,6 +281,12 @@ impl Text {
     /// When the end can be told if nothing more comes; `None` when only more text or something else helps.
     pub(super) fn quiet_at(&self, legal: &Legal) -> Option<u64> {
         self.place(legal, End::Quiet).map(|_| self.came.saturating_add(limits::SHAPED_QUIET_MS))
+    }
+
+    /// When it goes although nothing ends, if nothing more comes; `None` where whole outputs were agreed.
+    pub(super) fn unfinished_at(&self, legal: &Legal) -> Option<u64> {
+        let may = legal.least < Rank::Completion && self.fragment().is_some();
+        may.then(|| self.came.saturating_add(limits::SHAPED_UNFINISHED_MS))
     }
 
     /// Cuts off the beginning.

@@ -97,7 +97,7 @@ fn what_a_producer_says_of_an_end_counts() {
     assert_eq!(stage.chunks(), [("- one ", "sentence")], "a letter might still get a mark");
     stage.write(" - three", Some("none"));
     assert_eq!(stage.chunks()[1..], [("- two", "sentence")]);
-    stage.wait(10_000);
+    stage.wait(2_000);
     assert_eq!(stage.chunks().len(), 2, "and `none` says that nothing ends");
 }
 
@@ -121,6 +121,68 @@ fn an_end_is_believed_after_a_while() {
         stage.wait(1);
         assert_eq!(stage.chunks().len(), usize::from(ends), "{text}");
     }
+}
+
+/// A producer that falls silent within a sentence leaves nothing unspoken, and who wants whole outputs waits for them.
+#[test]
+fn what_ends_nowhere_is_sent_when_nothing_follows_for_long() {
+    let wait = recount_aaep::limits::SHAPED_UNFINISHED_MS;
+    for (agreed, said, text, chunk) in [
+        ("sentence", Some("none"), "It rains and", Some(("It rains and", "word"))),
+        ("sentence", None, "It rains and ", Some(("It rains and ", "word"))),
+        ("paragraph", Some("word"), "It rains. And", Some(("It rains. And", "word"))),
+        ("word", Some("none"), "It", Some(("It", "word"))),
+        ("completion", Some("none"), "It rains and", None),
+        // A character that may still grow waits for its rest, and nothing but white space is no text.
+        ("sentence", Some("none"), "👩", None),
+        ("sentence", Some("none"), "   ", None),
+    ] {
+        for rate in [json!(null), json!(1)] {
+            let mut asked = json!({ "coalesce_boundaries": [agreed] });
+            if rate.is_number() {
+                asked["max_events_per_second"] = rate;
+            }
+            let mut stage = stage(&asked);
+            stage.write(text, said);
+            stage.wait(wait - 1);
+            assert_eq!(stage.chunks(), [], "{agreed} {text}");
+            stage.wait(1);
+            assert_eq!(stage.chunks(), Vec::from_iter(chunk), "{agreed} {text}");
+            // What follows is heard once, at its place.
+            stage.write(" snows.", None);
+            stage.write_last("");
+            stage.drain();
+            let joined: String = stage.chunks().iter().map(|(chunk, _)| *chunk).collect();
+            assert_eq!(joined, format!("{text} snows."));
+            let mut position = 0;
+            for (output, _) in stage.outputs() {
+                assert_eq!(output.position, position, "{agreed} {text}");
+                position += output.chunk.chars().count() as u64;
+            }
+        }
+    }
+}
+
+/// A whole sentence whose producer says that nothing ends there, as a projection of pieces of a model does, is sent as
+/// soon as nothing follows.
+#[test]
+fn a_sentence_is_sent_although_its_producer_knows_of_no_end() {
+    let mut stage = stage(&json!({}));
+    stage.write("It rains. It snows.", Some("none"));
+    stage.wait(200);
+    assert_eq!(stage.chunks(), [("It rains. ", "sentence"), ("It snows.", "sentence")]);
+}
+
+/// What waits for its end behind something that waits for the rate goes as well.
+#[test]
+fn what_ends_nowhere_is_sent_before_what_came_behind_it() {
+    let mut stage = stage(&json!({ "max_events_per_second": 1 }));
+    stage.write("It rains and", Some("none"));
+    stage.say(called("call_1"));
+    stage.say(called("call_2"));
+    stage.drain();
+    assert_eq!(stage.kinds().len(), 3);
+    assert_eq!(stage.chunks(), [("It rains and", "word")]);
 }
 
 /// pieces that come cut through a character are sent whole.
@@ -406,6 +468,8 @@ proptest! {
         let mut stage = stage(&wish);
         let whole: String = pieces.iter().map(|(piece, ..)| piece.as_str()).collect();
         let mut so_far = 0;
+        // Where nothing followed for a while, so that the text is taken as one that ends there.
+        let mut stops = std::collections::BTreeSet::new();
         for (at, (piece, hint, gap, other)) in pieces.iter().enumerate() {
             so_far += piece.len();
             if last && at + 1 == pieces.len() {
@@ -415,6 +479,10 @@ proptest! {
             }
             // Something else comes, or time passes, where a producer could do something else.
             let between = whole.grapheme_indices(true).any(|(begins, _)| begins == so_far);
+            if between && *other < 3 {
+                let last = whole[..so_far].graphemes(true).next_back().map_or(0, str::len);
+                stops.extend([so_far, so_far - last]);
+            }
             match other {
                 0 if between => { stage.say(progress(1)); }
                 1 if between => { stage.say(called("call_1")); }
@@ -438,13 +506,14 @@ proptest! {
             prop_assert!(is_between(&whole, at), "cut inside a character at {}: {:?}", at, output.chunk);
             prop_assert_eq!(output.complete, number + 1 == outputs.len());
             let hint = output.coalesce_hint.as_ref().unwrap().as_str();
-            prop_assert!(agreed.contains(&hint), "`{}` was not agreed", hint);
+            let stopped = stops.contains(&at);
+            prop_assert!(agreed.contains(&hint) || (stopped && hint == "word"), "`{}` was not agreed", hint);
             if !output.complete {
                 let ends_word = whole[..at].ends_with(char::is_whitespace) || whole[..at].ends_with(['。', '，']);
                 let true_hint = match hint {
                     "none" => true,
-                    "word" => ends_word || sentence_ends(&whole, at),
-                    "sentence" => sentence_ends(&whole, at),
+                    "word" => stopped || ends_word || sentence_ends(&whole, at),
+                    "sentence" => sentence_ends(&whole, at) || (stopped && sentence_ends(&whole[..at], at)),
                     "paragraph" => whole[whole[..at].trim_end().len()..at].matches('\n').count() >= 2,
                     _ => false,
                 };

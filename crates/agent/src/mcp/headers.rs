@@ -6,11 +6,10 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderValue;
 
 use super::settings::McpServerSettings;
-use crate::limits;
-use crate::model::Secret;
+use crate::headers::{HeaderSources, SecretHeaders};
 
 /// Headers that the protocol sets itself.
 const RESERVED: &[&str] = &[
@@ -25,63 +24,18 @@ const RESERVED: &[&str] = &[
     "mcp-name",
 ];
 
-/// Those of the configuration, sent with every request.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Headers(pub(crate) HeaderMap);
-
-impl Headers {
-    /// `Err`: the key that is wrong, and why.
-    pub(crate) fn read(
-        settings: &McpServerSettings,
-        environment: &dyn Fn(&str) -> Option<String>,
-        folder: &Path,
-    ) -> Result<Headers, (&'static str, String)> {
-        let mut headers = Headers::default();
-        for (name, value) in &settings.headers {
-            headers.add(name, value.reveal()).map_err(|why| ("headers", why))?;
-        }
-        for (name, variable) in &settings.headers_env {
-            let value = environment(variable)
-                .ok_or_else(|| ("headers_env", format!("{name}: the variable {variable} is not set")))?;
-            headers.add(name, &value).map_err(|why| ("headers_env", why))?;
-        }
-        for (name, file) in &settings.headers_file {
-            let path = folder.join(file);
-            let why = |why: String| ("headers_file", format!("{name}: {}: {why}", path.display()));
-            let size = std::fs::metadata(&path).map_err(|error| why(error.to_string()))?.len();
-            if size > limits::MCP_HEADER_FILE_BYTES_MAX {
-                return Err(why(format!(
-                    "it has {size} bytes, and a header has at most {}",
-                    limits::MCP_HEADER_FILE_BYTES_MAX
-                )));
-            }
-            let value = std::fs::read_to_string(&path).map_err(|error| why(error.to_string()))?;
-            headers.add(name, value.trim_end_matches(['\n', '\r'])).map_err(|why| ("headers_file", why))?;
-        }
-        Ok(headers)
-    }
-
-    fn add(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if RESERVED.contains(&name.to_ascii_lowercase().as_str()) {
-            return Err(format!("{name} is set by the protocol; remove it"));
-        }
-        let wrong = || {
-            format!(
-                "the header {name:?} cannot be sent; its name or value holds characters that no header can carry"
-            )
-        };
-        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
-        value.set_sensitive(true);
-        self.0.insert(key, value);
-        Ok(())
-    }
-
-    /// The values, and of one such as `Bearer TOKEN` the token.
-    pub(crate) fn secrets(&self) -> Vec<Secret> {
-        let values = self.0.values().filter_map(|value| value.to_str().ok());
-        values.map(|value| Secret::new(value.rsplit(' ').next().unwrap_or_default())).collect()
-    }
+/// Those of the configuration, sent with every request. `Err`: the key that is wrong, and why.
+pub(super) fn read(
+    settings: &McpServerSettings,
+    environment: &dyn Fn(&str) -> Option<String>,
+    folder: &Path,
+) -> Result<SecretHeaders, (&'static str, String)> {
+    let sources = HeaderSources {
+        headers: &settings.headers,
+        headers_env: &settings.headers_env,
+        headers_file: &settings.headers_file,
+    };
+    SecretHeaders::read(&sources, RESERVED, environment, folder)
 }
 
 /// A text as a header can carry it: as it is, or marked as base64.
@@ -114,18 +68,16 @@ mod tests {
         )
         .unwrap();
         let environment = |name: &str| (name == "B").then(|| "Bearer b".to_owned());
-        let headers = Headers::read(&settings, &environment, folder.path()).unwrap();
+        let headers = read(&settings, &environment, folder.path()).unwrap();
         assert_eq!(headers.0["authorization"], "Bearer from-file");
         assert_eq!(headers.0["x-b"], "Bearer b");
         let mut secrets: Vec<String> =
             headers.secrets().iter().map(|secret| secret.reveal().to_owned()).collect();
         secrets.sort();
         assert_eq!(secrets, ["a", "b", "from-file"]);
-        let (key, why) = Headers::read(&settings, &|_| None, folder.path()).unwrap_err();
+        let (key, why) = read(&settings, &|_| None, folder.path()).unwrap_err();
         assert!(key == "headers_env" && why.contains("B is not set"), "{why}");
         let reserved: McpServerSettings = toml::from_str("headers = { Mcp-Session-Id = \"a\" }").unwrap();
-        assert!(
-            Headers::read(&reserved, &|_| None, folder.path()).unwrap_err().1.contains("set by the protocol")
-        );
+        assert!(read(&reserved, &|_| None, folder.path()).unwrap_err().1.contains("set by the protocol"));
     }
 }

@@ -11,9 +11,10 @@ use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::Value;
 
 use super::fault::{Fault, code};
-use super::headers::{self, Headers};
+use super::headers;
 use super::message::{self, Incoming};
 use super::pipes::ReadQuota;
+use crate::headers::SecretHeaders;
 use crate::limits;
 use crate::model::{http_client, innermost};
 
@@ -27,11 +28,11 @@ const NAME: &str = "mcp-name";
 pub(crate) struct HttpEndpoint {
     client: Client,
     url: Url,
-    headers: Arc<Headers>,
+    headers: Arc<SecretHeaders>,
 }
 
 impl HttpEndpoint {
-    pub(crate) fn new(url: &str, headers: Headers) -> Result<HttpEndpoint, String> {
+    pub(crate) fn new(url: &str, headers: SecretHeaders) -> Result<HttpEndpoint, String> {
         // An address may hold a password, so a wrong one is not repeated.
         let parsed = Url::parse(url).ok().filter(|url| {
             matches!(url.scheme(), "http" | "https")

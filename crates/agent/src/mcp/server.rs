@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::era::KnownEra;
-use super::headers::Headers;
+use super::headers;
 use super::http::HttpEndpoint;
 use super::names;
 use super::settings::{McpServerSettings, McpSettings, McpSettingsError};
@@ -198,7 +198,7 @@ fn built(
         }
         (None, Some(url)) => {
             let headers =
-                Headers::read(settings, environment, folder).map_err(|(key, why)| wrong(key, why))?;
+                headers::read(settings, environment, folder).map_err(|(key, why)| wrong(key, why))?;
             secrets.extend(headers.secrets());
             McpTransport::Url(HttpEndpoint::new(url, headers).map_err(|why| wrong("url", why))?)
         }

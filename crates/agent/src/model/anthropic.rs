@@ -58,7 +58,11 @@ impl Anthropic {
 impl Model for Anthropic {
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
         let body = request::body(&request, self.options);
-        let events = events::Events::new(self.endpoint.who(), self.options.thinking_tokens.is_some());
+        let events = events::Events::new(
+            self.endpoint.who(),
+            self.options.thinking_tokens.is_some(),
+            request.wants_inputs,
+        );
         let endpoint = match &request.key {
             Some(key) => self.endpoint.under("x-api-key", key, key),
             None => Ok(self.endpoint.clone()),
@@ -80,6 +84,6 @@ pub(super) mod tests_only {
 
     /// What the events say, apart from any connection.
     pub(in crate::model) fn events() -> Box<dyn Protocol> {
-        Box::new(super::events::Events::new("p".into(), true))
+        Box::new(super::events::Events::new("p".into(), true, false))
     }
 }

@@ -53,7 +53,7 @@ fn bearer(key: &Secret) -> Secret {
 impl Model for OpenAi {
     fn begin(&self, request: Arc<Request>) -> Box<dyn Reply> {
         let body = request::body(&request, self.options);
-        let chunks = chunks::Chunks::new(self.endpoint.who(), calls_before(&request));
+        let chunks = chunks::Chunks::new(self.endpoint.who(), calls_before(&request), request.wants_inputs);
         let endpoint = match &request.key {
             // Azure has a header of its own.
             Some(key) if self.endpoint.has_header("api-key") => self.endpoint.under("api-key", key, key),
@@ -77,6 +77,6 @@ pub(super) mod tests_only {
 
     /// What the chunks say, apart from any connection.
     pub(in crate::model) fn chunks() -> Box<dyn Protocol> {
-        Box::new(super::chunks::Chunks::new("p".into(), 0))
+        Box::new(super::chunks::Chunks::new("p".into(), 0, false))
     }
 }

@@ -13,6 +13,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use recount_event::family::turn::StopReason;
@@ -85,6 +87,7 @@ impl Model for Scripted {
         Box::new(Performance {
             pace: turn.pace.or(script.pace),
             calls_so_far: calls_in(&request),
+            wants_inputs: request.wants_inputs,
             turn,
             usage,
             patience: self.patience,
@@ -117,6 +120,7 @@ struct Performance {
     patience: Patience,
     /// Calls in the conversation before this turn: made-up ids go on from there.
     calls_so_far: usize,
+    wants_inputs: bool,
     started: Option<Instant>,
     tokens_said: f64,
     pieces_said: u32,
@@ -128,6 +132,9 @@ struct Performance {
 enum PlayStage {
     Thinking(usize),
     Text(usize),
+    Image(usize),
+    /// The input of a call, from this byte on, where it is wanted piece by piece.
+    Input(usize, usize),
     Call(usize),
     Finish,
 }
@@ -167,10 +174,29 @@ impl Performance {
                 self.said(PlayStage::Text(range.end), &said);
                 Piece::Text(said)
             }
+            PlayStage::Image(at) => {
+                let image = &self.turn.image[at];
+                let bytes = STANDARD.decode(&image.base64).unwrap_or_default().into();
+                let piece = Piece::Image { mime: image.mime.clone(), bytes };
+                self.said(PlayStage::Image(at + 1), "");
+                piece
+            }
+            PlayStage::Input(call, from) => {
+                let input = input_of(&self.turn.call[call]);
+                let range = next_piece(&input, from, self.pace);
+                let next = if range.end < input.len() {
+                    PlayStage::Input(call, range.end)
+                } else {
+                    PlayStage::Call(call)
+                };
+                let text = input[range].to_owned();
+                self.said(next, &text);
+                Piece::CallInput { call, text }
+            }
             PlayStage::Call(at) => {
                 let call = self.turn.call[at].clone();
                 let input = input_of(&call);
-                self.said(PlayStage::Call(at + 1), &input);
+                self.said(self.call_stage(at + 1), &input);
                 let made_up = || format!("scripted_{}", self.calls_so_far + at + 1);
                 Piece::Call { provider_call_id: call.id.unwrap_or_else(made_up), name: call.name, input }
             }
@@ -204,12 +230,24 @@ impl Performance {
         if let PlayStage::Text(from) = at
             && from >= length(&self.turn.text)
         {
-            at = PlayStage::Call(0);
+            at = PlayStage::Image(0);
+        }
+        if let PlayStage::Image(image) = at
+            && image >= self.turn.image.len()
+        {
+            at = self.call_stage(0);
         }
         match at {
-            PlayStage::Call(call) if call >= self.turn.call.len() => PlayStage::Finish,
+            PlayStage::Call(call) | PlayStage::Input(call, _) if call >= self.turn.call.len() => {
+                PlayStage::Finish
+            }
             at => at,
         }
+    }
+
+    /// Where a call begins.
+    fn call_stage(&self, call: usize) -> PlayStage {
+        if self.wants_inputs { PlayStage::Input(call, 0) } else { PlayStage::Call(call) }
     }
 
     fn said(&mut self, next: PlayStage, what: &str) {

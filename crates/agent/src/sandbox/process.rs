@@ -6,6 +6,7 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -53,7 +54,7 @@ impl Process {
     /// Starts a command under a warden, which is `helper` started for that. What it comes to know of the workspace is noted
     /// there. The command reads `input`; without one its standard input is empty.
     pub(crate) async fn warded(
-        helper: &std::path::Path,
+        helper: &Path,
         plan: &SandboxPlan,
         workspace: Workspace,
         input: Option<OwnedFd>,
@@ -104,10 +105,20 @@ impl Process {
 
     /// Starts a command as the leader of a process group and no more. It reads `input`, if there is one.
     pub(crate) fn grouped(plan: &SandboxPlan, input: Option<OwnedFd>) -> Result<Process, StartError> {
-        let spawn = |source| StartError::Spawn { program: plan.argv[0].clone(), source };
-        let mut command = Command::new(&plan.argv[0]);
-        command.args(&plan.argv[1..]).current_dir(&plan.cwd).env_clear();
-        command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
+        Process::unconfined(&plan.argv, &plan.cwd, &plan.environment, input)
+    }
+
+    /// The same for a program that no plan holds: it may do all that the server may.
+    pub(crate) fn unconfined(
+        argv: &[String],
+        cwd: &Path,
+        environment: &[(String, String)],
+        input: Option<OwnedFd>,
+    ) -> Result<Process, StartError> {
+        let spawn = |source| StartError::Spawn { program: argv[0].clone(), source };
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]).current_dir(cwd).env_clear();
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(input.map_or_else(Stdio::null, Stdio::from));
         let (stdout, stderr, leader) = spawn_with_pipes(command).map_err(spawn)?;
         let group = leader.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

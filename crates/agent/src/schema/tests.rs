@@ -99,7 +99,8 @@ fn our_tools_say_only_what_is_checked() {
             look(name, items);
         }
     }
-    let tools = Tools::standard();
+    let mut tools = Tools::standard();
+    crate::web::Web::default().add_to(&mut tools);
     for name in tools.names() {
         let schema = tools.get(name).unwrap().schema();
         jsonschema::meta::validate(&schema).unwrap();

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use crate::limits;
 use crate::sandbox::process::{Exit, FullWorkspace, Limit, Process, signal_name};
 use crate::sandbox::{Order, Sandbox, SandboxSettings};
-use crate::tool::{Cancel, Gone, How, Job, Keep, Outcome};
+use crate::tool::{Cancel, Gone, How, Job, Outcome, OutputInLog};
 use crate::tools::ending::{Stop, first_line};
-use crate::tools::output::{KeptOutput, Side};
+use crate::tools::output::{OutputTold, Side};
 
 /// What is run.
 pub(crate) struct CommandPlan {
@@ -41,7 +41,7 @@ struct RunningCommand {
     process: Process,
     sides: [Side; 2],
     room: Box<[u8]>,
-    kept: KeptOutput,
+    all: OutputTold,
     exit: Option<Exit>,
     cut: Option<Cut>,
     wall: Instant,
@@ -75,7 +75,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
     command.sandbox_layer = Some(sandbox.label(terms.network));
     command.tool_name = Some(tool_name.to_owned());
     command.kind = Some(wanted.kind.to_owned());
-    teller.tell(vec![Payload::ToolShellCommand(Box::new(command)).into()]).await?;
+    let from_sequence = teller.tell(vec![Payload::ToolShellCommand(Box::new(command)).into()]).await?;
 
     let began = recount_world::moment();
     let mut process = match sandbox.start(order).await {
@@ -87,7 +87,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
         process,
         sides: [Side::new(Stream::Stdout, stdout, redactor), Side::new(Stream::Stderr, stderr, redactor)],
         room: vec![0; 2 * limits::READ_AT_ONCE_BYTES].into_boxed_slice(),
-        kept: KeptOutput::default(),
+        all: OutputTold::default(),
         exit: None,
         cut: None,
         wall: began + wanted.timeout,
@@ -100,7 +100,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
         let is_over = watch.is_over();
         let mut drafts = Vec::new();
         for side in &mut watch.sides {
-            side.tell(call, &mut watch.kept, &mut drafts, is_over);
+            side.tell(call, &mut watch.all, &mut drafts, is_over);
         }
         if is_over && drafts.len() <= limits::CHUNKS_TOLD_LAST {
             break drafts;
@@ -110,7 +110,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
             continue;
         }
         let mut telling = teller.tell(drafts);
-        let told: Result<(), Gone> = loop {
+        let told: Result<u64, Gone> = loop {
             tokio::select! {
                 biased;
                 told = &mut telling => break told,
@@ -124,7 +124,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
             return Err(Stop::cancelled());
         }
     };
-    let RunningCommand { exit, cut, mut sides, kept, capped, .. } = watch;
+    let RunningCommand { exit, cut, mut sides, all, capped, .. } = watch;
     let left_open: Vec<Stream> = sides.iter().filter(|side| side.is_left_open()).map(Side::stream).collect();
     let exit = exit.expect("a command is over when it has ended");
     let mut ended = CommandEnd {
@@ -150,23 +150,21 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
     exited.left_open = (!left_open.is_empty()).then_some(left_open);
     let mut artifact = None;
     if ended.stdout.1 || ended.stderr.1 {
-        let text = std::str::from_utf8(&kept.bytes).is_ok();
-        let keep = Keep {
-            kind: "command_output",
-            mime: if text { "text/plain; charset=utf-8" } else { "application/octet-stream" }.to_owned(),
+        let mime = if all.is_binary { "application/octet-stream" } else { "text/plain; charset=utf-8" };
+        let output = OutputInLog {
+            call: call.clone(),
+            mime: mime.to_owned(),
             summary: Some(first_line(&ended.title)),
-            bytes: kept.bytes.into(),
-            call: Some(call.clone()),
-            target: None,
+            size_bytes: all.bytes,
+            from_sequence,
         };
-        match keeper.keep(keep).await {
-            Ok(kept_as) => {
-                events.push(kept_as.created);
-                let how_much = if kept.cut { "the beginning of the output" } else { "the whole output" };
-                ended.notes.push(format!("{how_much} is kept as {}", &*kept_as.id));
-                artifact = Some(kept_as.id);
+        match keeper.keep_output(output).await {
+            Ok(kept) => {
+                events.push(kept.created);
+                ended.notes.push(format!("the whole output is kept as {}", &*kept.id));
+                artifact = Some(kept.id);
             }
-            // The log has all of it; only the copy is missing.
+            // The log has all of it; only its name as an artifact is missing.
             Err(error) => {
                 tracing::warn!(%error, "the output of a command is not kept as an artifact");
                 ended.notes.push(format!("the output could not be kept as an artifact: {error}"));

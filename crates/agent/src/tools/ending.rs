@@ -24,6 +24,10 @@ impl Stop {
         Stop { how: How::Failed { code, error: error.into() }, events: Vec::new() }
     }
 
+    pub(crate) fn timed_out(code: &'static str, error: impl Into<String>) -> Self {
+        Stop { how: How::TimedOut { code, error: error.into() }, events: Vec::new() }
+    }
+
     pub(crate) fn cancelled() -> Self {
         Stop { how: How::Cancelled, events: Vec::new() }
     }
@@ -31,6 +35,15 @@ impl Stop {
     pub(crate) fn with(mut self, events: Vec<Draft>) -> Self {
         self.events.extend(events);
         self
+    }
+
+    /// Why, in words.
+    pub(crate) fn words(&self) -> &str {
+        match &self.how {
+            How::Failed { error, .. } | How::TimedOut { error, .. } => error,
+            How::Cancelled => "the call was cancelled",
+            How::Completed => "",
+        }
     }
 
     /// Says more about a failure.

@@ -174,12 +174,12 @@ impl Side {
         }
     }
 
-    /// Makes events of what is to be told by now, which is all when the command `is_over`. What is told goes to
-    /// `kept`, too, while that has room.
+    /// Makes events of what is to be told by now, which is all when the command `is_over`. What is told counts in
+    /// `all`, too.
     pub(crate) fn tell(
         &mut self,
         call: &ForeignId,
-        kept: &mut KeptOutput,
+        all: &mut OutputTold,
         drafts: &mut Vec<Draft>,
         is_over: bool,
     ) {
@@ -214,7 +214,8 @@ impl Side {
             chunk.encoding = encoding;
             drafts.push(Payload::ToolShellOutputChunk(Box::new(chunk)).into());
             self.excerpt.take(piece);
-            kept.take(piece);
+            all.bytes += length as u64;
+            all.is_binary |= encoding.is_some();
             self.told += length as u64;
             from += length;
         }
@@ -269,17 +270,10 @@ impl Excerpt {
     }
 }
 
-/// The beginning of all output, in the order of telling.
+/// What was told of both streams.
 #[derive(Default)]
-pub(crate) struct KeptOutput {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) cut: bool,
-}
-
-impl KeptOutput {
-    fn take(&mut self, piece: &[u8]) {
-        let room = limits::OUTPUT_KEPT_BYTES_MAX - self.bytes.len();
-        self.cut |= piece.len() > room;
-        self.bytes.extend_from_slice(&piece[..piece.len().min(room)]);
-    }
+pub(crate) struct OutputTold {
+    pub(crate) bytes: u64,
+    /// Whether some of it is no text.
+    pub(crate) is_binary: bool,
 }

@@ -150,7 +150,11 @@ async fn read(job: Job<'_>) -> Result<Outcome, Stop> {
             if let Some(whole) = text.whole {
                 done.snippet_artifact_id = Some(keep("file_snapshot", "text/plain", whole).await?);
             }
-            let lines = text.lines.map_or_else(String::new, |lines| format!(", {lines} lines"));
+            let lines = match text.lines {
+                None => String::new(),
+                Some(1) => ", 1 line".to_owned(),
+                Some(lines) => format!(", {lines} lines"),
+            };
             let part = if text.truncated { ", in part" } else { "" };
             let summary = format!("{told}: {} bytes{lines}{part}", text.size_bytes);
             events.push(Payload::ToolFileReadCompleted(Box::new(done)).into());

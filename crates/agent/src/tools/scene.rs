@@ -15,7 +15,8 @@ use tokio::sync::watch;
 
 use crate::schema;
 use crate::tool::{
-    Approved, Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Rewritten, Teller, Terms, Tool,
+    Approved, Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog,
+    Rewritten, Teller, Terms, Tool,
 };
 use crate::tools::Tools;
 
@@ -28,6 +29,8 @@ pub(crate) struct Scene {
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) approved: Option<Approved>,
     pub(crate) rewritten: Rewritten,
+    /// What the policy says of hosts that no call named; it asks about all if nothing else is set.
+    pub(crate) hosts: HostJudge,
 }
 
 /// Keeps in memory.
@@ -59,19 +62,25 @@ impl Keeper for Shelf {
             Ok(Kept { id, created: created.into() })
         })
     }
+
+    fn keep_output(&self, _: OutputInLog) -> BoxFuture<'_, Result<Kept, String>> {
+        // The tools with this scene run no commands.
+        Box::pin(std::future::ready(Err("this shelf keeps no output".to_owned())))
+    }
 }
 
 impl Teller for Told {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
         Box::pin(async move {
             if self.gone {
                 return Err(Gone);
             }
+            let first = self.drafts.len() as u64;
             self.drafts.extend(drafts);
             if let Some(meanwhile) = &mut self.meanwhile {
                 meanwhile();
             }
-            Ok(())
+            Ok(first)
         })
     }
 }
@@ -92,6 +101,9 @@ impl Scene {
             stop,
             approved: None,
             rewritten: Rewritten::default(),
+            hosts: HostJudge::new(|_, _| {
+                HostVerdict::Asks("calls that use the network are asked about".to_owned())
+            }),
         };
         for (path, text) in files {
             scene.put(path, text.as_bytes());
@@ -148,6 +160,7 @@ impl Scene {
             network: false,
             command_timeout: crate::limits::SEARCH_TIME_MAX,
             output_bytes_max: 1 << 20,
+            hosts: self.hosts.clone(),
         };
         let job = Job {
             call: &ForeignId::parse("call_1").unwrap(),

@@ -46,6 +46,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         messages,
         tools: vec![],
         max_output_tokens: 1000,
+        wants_inputs: false,
         key: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recount_run::Command;
+use recount_run::{Command, PromptKind};
 use recount_world::ManualClock;
 
 use crate::scene::{Scene, Setup, count, course, first, refusals, results, types};
@@ -180,6 +180,45 @@ call = [
     let cancelled = first!(events, RunCancelled);
     assert_eq!(cancelled.by, "operator");
     assert!(cancelled.reason.contains("nobody is free"), "{}", cancelled.reason);
+}
+
+#[tokio::test]
+async fn a_deadline_that_was_extended_is_later_and_the_answer_counts() {
+    let file = "write_file', input = { path = 'a.txt', content = 'one' }";
+    let question = "ask_user', input = { question = 'Well?', timeout_seconds = 30 }";
+    let handoff = "hand_off', input = { reason = 'I am lost', timeout_seconds = 30 }";
+    for (kind, call) in
+        [(PromptKind::Approval, file), (PromptKind::Clarification, question), (PromptKind::Handoff, handoff)]
+    {
+        let script = format!("[[turn]]\ncall = [{{ name = '{call} }}]\n[[turn]]\ntext = 'Done.'\n");
+        let scene = Scene::under(&script, ASK_ALL, 8).await;
+        let run = scene.ask("go").await;
+        let events = scene.until(run, "run.waiting").await;
+        let (id, before) = match kind {
+            PromptKind::Approval => {
+                let asked = first!(events, ApprovalRequested);
+                (asked.approval_id, asked.expires_at)
+            }
+            PromptKind::Clarification => {
+                let asked = first!(events, ClarificationRequested);
+                (asked.clarification_id, asked.expires_at)
+            }
+            PromptKind::Handoff => {
+                let asked = first!(events, HandoffRequested);
+                (asked.handoff_id, asked.expires_at)
+            }
+        };
+        let extend = Command::ExtendPrompt { kind, id, seconds: 60, by: "ann".into() };
+        scene.engine.write().submit(run, extend).await.unwrap();
+        let events = scene.nod(run).await;
+        let after = match kind {
+            PromptKind::Approval => first!(events, ApprovalExtended).expires_at,
+            PromptKind::Clarification => first!(events, ClarificationExtended).expires_at,
+            PromptKind::Handoff => first!(events, HandoffExtended).expires_at,
+        };
+        assert!(Some(&after) > before.as_ref(), "{kind:?}: {after} after {before:?}");
+        assert_eq!(types(&events).last(), Some(&"run.finished"), "{kind:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,18 +1,20 @@
 //! An engine with an agent that works for it, and short words for what tests do all the time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use recount_agent::conversation::Conversation;
+use recount_agent::hooks::{HookSettings, Hooks};
 use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::{Message, ModelsSettings, Part, Registry};
 use recount_agent::policy::Policy;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tools::Tools;
-use recount_agent::{Agent, Settings, Workspaces};
+use recount_agent::web::Web;
+use recount_agent::{Agent, Experimental, Settings, Workspaces};
 use recount_engine::{
     Delivery, Engine, Framing, ListQuery, NewRun, Order, Profiles, Redactor, SEAL_KEY_BYTES,
 };
@@ -61,8 +63,15 @@ pub(crate) struct Setup {
     pub(crate) mcp: String,
     /// Where its processes run; as other commands when it is not said.
     pub(crate) mcp_sandbox: Option<Arc<Sandbox>>,
+    /// Its tools are added if it is set.
+    pub(crate) web: Option<Web>,
+    /// `[hooks]`; programs are named from the scene's folder.
+    pub(crate) hooks: String,
     /// The system prompt; empty for none, and `None` for the default.
     pub(crate) system: Option<String>,
+    pub(crate) experimental: Experimental,
+    /// Whether runs may start runs.
+    pub(crate) child_runs: bool,
     /// How long the test waits for what must come; nothing is measured by it.
     pub(crate) patience: Duration,
 }
@@ -83,7 +92,11 @@ impl Default for Setup {
             profiles: Arc::default(),
             mcp: String::new(),
             mcp_sandbox: None,
+            web: None,
+            hooks: String::new(),
             system: Some(String::new()),
+            experimental: Experimental::default(),
+            child_runs: false,
             patience: PATIENCE,
         }
     }
@@ -394,10 +407,20 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
     let mcp: McpSettings = toml::from_str(&setup.mcp).unwrap_or_else(|why| panic!("{why}: {}", setup.mcp));
     let environment = |name: &str| (name == "TOY_PASSED").then(|| "passed on".to_owned());
     let mcp = McpServers::build(&mcp, &environment, &root).unwrap();
+    let hooks: BTreeMap<String, HookSettings> =
+        toml::from_str(&setup.hooks).unwrap_or_else(|why| panic!("{why}: {}", setup.hooks));
+    let machine = |name: &str| std::env::var(name).ok();
+    let hooks = Hooks::build(&hooks, &machine, &root).unwrap();
     let mut tools = Tools::standard();
     tools.set_at_once(setup.tools_at_once);
     tools.add_commands(sandbox);
+    if let Some(web) = &setup.web {
+        web.add_to(&mut tools);
+    }
     toys.put_into(&mut tools);
+    if setup.child_runs {
+        tools.add_child_runs();
+    }
     let workspaces = Workspaces {
         home: root.join("workspaces"),
         allowed: [root.join("work"), root.join("data")].into(),
@@ -414,6 +437,8 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         sandboxed: true,
         system: setup.system.clone(),
         profiles: setup.profiles.clone(),
+        hooks,
+        experimental: setup.experimental,
         mcp: mcp.in_sandbox(Some(setup.mcp_sandbox.as_ref().unwrap_or(sandbox).clone()), None),
         ..Settings::new(models, tools, workspaces)
     };

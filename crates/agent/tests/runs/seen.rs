@@ -1,8 +1,9 @@
-//! Which types of events were seen in real runs: `testdata/emitted.txt`.
+//! Which types of events were seen in real runs, and by which test: `testdata/emitted.txt`.
 //!
-//! The stories are played once more in a process of their own, which notes each type that it sees as a file of that
-//! name in a folder. With `RECOUNT_BLESS=1` the list is written, else compared.
+//! The stories are played once more in a process of their own, in which each test notes each type that it sees: a folder
+//! of the type's name, and in it a file of the test's name. With `RECOUNT_BLESS=1` the list is written, else compared.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,16 +12,26 @@ use recount_event::registry::emitted;
 /// Where a process that plays stories for the list notes what it sees.
 const FOLDER: &str = "RECOUNT_STORIES_SEEN";
 
-/// Notes what stood in a run.
+/// Notes what stood in a run. A test runs in a thread of its name.
 pub(crate) fn note<'a>(types: impl Iterator<Item = &'a str>) {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let thread = std::thread::current();
+    let test = thread.name().unwrap();
     for name in types {
-        std::fs::write(Path::new(&folder).join(name), b"").unwrap();
+        let folder = Path::new(&folder).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(test), b"").unwrap();
     }
 }
 
 fn list() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/emitted.txt")
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 #[test]
@@ -39,9 +50,14 @@ fn what_runs_emit_is_listed() {
         .output()
         .unwrap();
     assert!(stories.status.success(), "{}", String::from_utf8_lossy(&stories.stdout));
-    let entries = std::fs::read_dir(folder.path()).unwrap();
-    let names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    let seen = emitted::print(names.iter().map(String::as_str));
+    let seen: BTreeMap<String, BTreeSet<String>> = names(folder.path())
+        .into_iter()
+        .map(|name| (name.clone(), names(&folder.path().join(name))))
+        .collect();
+    let text = std::fs::read_to_string(list()).unwrap();
+    // What another branch wrote in another form is written anew.
+    let listed = emitted::parse(&text).unwrap_or_default();
+    let seen = emitted::print(&emitted::witnesses(&listed, &seen));
     if std::env::var_os("RECOUNT_BLESS").is_some_and(|value| value == "1") {
         std::fs::write(list(), &seen).unwrap();
     }

@@ -84,6 +84,11 @@ impl Disk {
         memchr::memmem::find(&self.tape.lock().unwrap(), bytes.as_bytes()).is_some()
     }
 
+    /// Whether anything is stored apart from the log.
+    pub(crate) async fn has_blobs(&self) -> bool {
+        !self.memory.blobs(None, 1).await.unwrap().is_empty()
+    }
+
     /// The events of each append so far; each of these was waited for.
     pub(crate) fn appends(&self) -> Vec<Vec<Bytes>> {
         self.appends.lock().unwrap().clone()

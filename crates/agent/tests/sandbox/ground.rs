@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use recount_agent::sandbox::{Mode, Sandbox, SandboxSettings, Surroundings};
 use recount_agent::tool::{
-    Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, Rewritten, Teller, Terms, Tool,
+    Cancel, Gone, HostJudge, HostVerdict, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, Rewritten,
+    Teller, Terms, Tool,
 };
 use recount_agent::tools::shell::ShellExec;
 use recount_event::family::artifact;
@@ -37,15 +38,19 @@ pub(crate) struct Ground {
 
 /// Keeps in memory.
 #[derive(Default)]
-pub(crate) struct Shelf(pub(crate) Mutex<Vec<Keep>>);
+pub(crate) struct Shelf(pub(crate) Mutex<Vec<OutputInLog>>);
 
 impl Keeper for Shelf {
     fn keep(&self, thing: Keep) -> BoxFuture<'_, Result<Kept, String>> {
+        Box::pin(async move { panic!("commands store nothing apart, and this was: {thing:?}") })
+    }
+
+    fn keep_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<Kept, String>> {
         Box::pin(async move {
-            let mut things = self.0.lock().unwrap();
-            let id = ForeignId::parse(&format!("art_{}", things.len() + 1)).unwrap();
-            let created = artifact::Created::new(id.clone(), thing.kind.to_owned());
-            things.push(thing);
+            let mut outputs = self.0.lock().unwrap();
+            let id = ForeignId::parse(&format!("art_{}", outputs.len() + 1)).unwrap();
+            let created = artifact::Created::new(id.clone(), "command_output".to_owned());
+            outputs.push(output);
             Ok(Kept { id, created: Payload::ArtifactCreated(Box::new(created)).into() })
         })
     }
@@ -63,8 +68,9 @@ pub(crate) struct Told {
 }
 
 impl Teller for Told {
-    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<(), Gone>> {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
         Box::pin(async move {
+            let first = self.drafts.len() as u64;
             for draft in drafts {
                 let (stream, bytes) = match chunk(&draft) {
                     Some(chunk) => chunk,
@@ -81,7 +87,7 @@ impl Teller for Told {
                 }
                 self.drafts.push(draft);
             }
-            Ok(())
+            Ok(first)
         })
     }
 }
@@ -132,6 +138,7 @@ impl Ground {
             network: false,
             command_timeout: PATIENCE,
             output_bytes_max: 64 << 20,
+            hosts: HostJudge::new(|_, _| HostVerdict::Blocked("these tools reach no host".to_owned())),
         };
         Ground {
             _folder: folder,

@@ -33,7 +33,9 @@ async fn long_output_is_told_whole_and_shown_in_part() {
     assert!(output.starts_with("exit code 0\n--- stdout\n1\n2\n") && output.contains("299999\n300000\n"));
     assert!(output.contains(" bytes left out …]"), "{output}");
     let kept = ground.kept.0.lock().unwrap();
-    assert_eq!((kept[0].kind, kept[0].bytes.len()), ("command_output", all.len()));
+    // It is named, and not stored a second time: it begins with the command that was told first.
+    assert_eq!((kept[0].size_bytes, kept[0].from_sequence), (all.len() as u64, 0));
+    assert!(kept[0].mime.starts_with("text/plain"), "{}", kept[0].mime);
     assert_eq!(ran.outcome.artifact.as_deref(), Some("art_1"));
     let created = |draft: &&recount_event::Draft| matches!(draft.payload, Payload::ArtifactCreated(_));
     assert_eq!(ran.outcome.events.iter().filter(created).count(), 1);

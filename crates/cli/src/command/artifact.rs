@@ -5,19 +5,21 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use recount_client::Listing;
-use recount_client::query::LIST_LIMIT_DEFAULT;
+use recount_client::query::{LIST_LIMIT_DEFAULT, UPLOAD_KINDS};
 use recount_client::reply;
+use recount_client::{ArtifactStream, Listing};
 use serde_json::json;
 
+use super::attach::{self, AttachedFile};
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::output::note;
 use crate::pages::gather;
 use crate::render::{clean, list};
 
-/// List, show and download artifacts
+/// List, show, download, upload, pin and delete artifacts
 #[derive(Args)]
+#[command(visible_alias = "artifacts")]
 pub(super) struct Artifact {
     #[command(subcommand)]
     verb: ArtifactVerb,
@@ -57,6 +59,35 @@ enum ArtifactVerb {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Upload a file for a run that is to use it; it is deleted after a day if none does
+    Add {
+        /// File to upload
+        file: PathBuf,
+        /// Whether it is an image for models, or a file; by default its name decides
+        #[arg(long, value_parser = UPLOAD_KINDS)]
+        kind: Option<String>,
+        /// Media type; by default its name decides
+        #[arg(long = "type", value_name = "TYPE")]
+        media_type: Option<String>,
+    },
+    /// Protect an artifact from deletion, and the run that made it from pruning
+    Pin {
+        /// Id of the artifact
+        artifact: String,
+    },
+    /// Let an artifact be deleted again
+    Unpin {
+        /// Id of the artifact
+        artifact: String,
+    },
+    /// Delete an artifact of an ended run; the events of the run stay
+    Delete {
+        /// Id of the artifact
+        artifact: String,
+        /// Confirm the deletion, which cannot be undone
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 impl Artifact {
@@ -78,11 +109,48 @@ impl Artifact {
                 let artifact = client.get_artifact(&artifact).await?;
                 if asking.json { asking.out.value(&artifact) } else { asking.out.lines(&told(&artifact)) }
             }
+            ArtifactVerb::Add { file, kind, media_type } => {
+                let AttachedFile { name, bytes } = attach::read(&file)?;
+                let media_type = media_type.as_deref().unwrap_or(attach::mime(&name));
+                let kept = client.upload_artifact(bytes, media_type, kind.as_deref(), Some(&name)).await?;
+                if asking.json {
+                    return asking.out.value(&kept);
+                }
+                asking.out.line(&clean::line(&format!("{} uploaded from {name}", kept.id)))
+            }
+            ArtifactVerb::Pin { artifact } => {
+                let artifact = client.pin_artifact(&artifact).await?;
+                state(asking, &artifact, "pinned")
+            }
+            ArtifactVerb::Unpin { artifact } => {
+                let artifact = client.unpin_artifact(&artifact).await?;
+                state(asking, &artifact, "not pinned")
+            }
+            ArtifactVerb::Delete { artifact, yes } => {
+                if !yes {
+                    let shown = client.get_artifact(&artifact).await?;
+                    return Err(Failure::Usage(format!(
+                        "{} of kind {} would be deleted permanently; confirm with --yes",
+                        shown.id, shown.kind
+                    )));
+                }
+                let gone = client.delete_artifact(&artifact).await?;
+                if asking.json {
+                    return asking.out.value(&gone);
+                }
+                let bytes = match gone.bytes_removed {
+                    true => "deleted, with its bytes",
+                    false => "deleted; its bytes stay, because another artifact has the same",
+                };
+                asking.out.line(&clean::line(&format!("{} {bytes}", gone.artifact_id)))
+            }
             ArtifactVerb::Get { artifact, output } => {
-                let bytes = client.read_artifact(&artifact).await?;
-                let Some(file) = output else { return asking.out.bytes(&bytes) };
-                write_new(&file, &bytes)?;
-                let (shown, size) = (file.display().to_string(), bytes.len());
+                let Some(file) = output else {
+                    return asking.out.bytes(&client.read_artifact(&artifact).await?);
+                };
+                let bytes = client.stream_artifact(&artifact).await?;
+                let size = write_new(&file, bytes).await?;
+                let shown = file.display().to_string();
                 if asking.json {
                     return asking.out.value(&json!({ "path": shown, "bytes": size }));
                 }
@@ -92,16 +160,33 @@ impl Artifact {
     }
 }
 
-fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+fn state(mut asking: Asking, artifact: &reply::Artifact, state: &str) -> Result<(), Failure> {
+    if asking.json {
+        return asking.out.value(artifact);
+    }
+    asking.out.line(&clean::line(&format!("{} {state}", artifact.id)))
+}
+
+/// Writes bytes into a new file as they come, and leaves none that is not complete.
+async fn write_new(file: &Path, mut bytes: ArtifactStream) -> Result<u64, Failure> {
     let failed = |why: std::io::Error| Failure::Own(format!("{} cannot be written: {why}", file.display()));
     let mut there = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
-    let written = there.write_all(bytes).and_then(|()| there.sync_all());
+    let written = async {
+        let mut size = 0;
+        while let Some(piece) = bytes.next().await? {
+            there.write_all(&piece).map_err(failed)?;
+            size += piece.len() as u64;
+        }
+        there.sync_all().map_err(failed)?;
+        Ok(size)
+    };
+    let written: Result<u64, Failure> = written.await;
     if written.is_err()
         && let Err(why) = std::fs::remove_file(file)
     {
         note(&format!("{} is not complete and cannot be removed: {why}", file.display()));
     }
-    written.map_err(failed)
+    written
 }
 
 /// What it is, what became of it, and the patch where it came along.
@@ -129,6 +214,7 @@ fn told(artifact: &reply::Artifact) -> Vec<String> {
     fact("applied", artifact.applied_at.as_deref());
     fact("rejected", artifact.rejected_at.as_deref());
     fact("reverted", artifact.reverted_at.as_deref());
+    fact("pinned", artifact.pinned.then_some("yes"));
     if let Some(diff) = &artifact.diff {
         lines.push(String::new());
         lines.extend(clean::lines(diff));

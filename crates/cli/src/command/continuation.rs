@@ -1,8 +1,11 @@
 //! `recount continue RUN PROMPT`: a new prompt after an ended run.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use recount_client::request::ContinueRun;
 
+use super::attach;
 use super::invocation::Invocation;
 use super::lineage::Follow;
 use crate::failure::Failure;
@@ -15,15 +18,22 @@ pub(super) struct Continue {
     /// What the agent is to do next
     #[arg(required = true)]
     prompt: Vec<String>,
+    /// Attach a file or an image; repeatable
+    #[arg(long, value_name = "FILE")]
+    attach: Vec<PathBuf>,
     #[command(flatten)]
     follow: Follow,
 }
 
 impl Continue {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        let Continue { run, prompt, follow } = self;
-        let request =
+        let Continue { run, prompt, attach, follow } = self;
+        let files = attach::read_all(&attach)?;
+        let mut request =
             ContinueRun { prompt: prompt.join(" "), model: follow.model.clone(), ..ContinueRun::default() };
-        follow.run(invocation, async move |client| client.continue_run(&run, &request).await)
+        follow.run(invocation, async move |client| {
+            request.attachments = attach::upload_all(client, files).await?;
+            client.continue_run(&run, &request).await
+        })
     }
 }

@@ -12,7 +12,7 @@ use recount_aaep_kit::aaep::VERSION;
 use recount_aaep_kit::aaep::wire::{Boundary, Capabilities, SubscriptionRequest};
 use recount_aaep_kit::link::{Dial, Surface, Target};
 use recount_aaep_kit::listener::EventListener;
-use recount_aaep_kit::narrate::{Narrator, SpeechLevel};
+use recount_aaep_kit::narrate::{Narrator, Phrases, SpeechLevel};
 use recount_aaep_kit::ssip::{SsipClient, VoiceSettings};
 use serde_json::{Map, Value};
 
@@ -78,7 +78,7 @@ impl Narrate {
         let world = World::real();
         let voice = self.voice(invocation.json).await;
         let (mut listener, ends) = EventListener::new(&world, dial);
-        let narrator = Narrator::new(level, self.all);
+        let narrator = Narrator::new(level, self.all, Phrases::of(&self.language));
         let mut stage = Stage::new(world, narrator, voice, ends, !self.all)?;
         let outcome = tokio::select! {
             biased;

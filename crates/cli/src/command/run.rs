@@ -7,22 +7,21 @@ mod order;
 mod stdin;
 mod unfinished;
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use recount_client::reply;
-use recount_client::request::{Attachment, CreateRun, ResumeRun};
+use recount_client::request::{CreateRun, ResumeRun};
 
 pub(super) use self::follow::{Following, Unattended, View};
 pub(super) use self::order::folder;
 pub(super) use self::unfinished::{Action, Unfinished};
 use super::apply;
+use super::attach::{self, AttachedFile};
 use super::invocation::{self, Invocation};
 use super::reach::Reached;
 use crate::failure::Failure;
-use crate::limits;
 use crate::output::{Output, note};
 use crate::render::clean;
 
@@ -126,7 +125,7 @@ impl Run {
             true => Some(self.order(&invocation.url)?),
             false => None,
         };
-        let attached = self.attach.iter().map(|path| attached(path)).collect::<Result<Vec<_>, _>>()?;
+        let attached = attach::read_all(&self.attach)?;
         let folder = order.as_ref().and_then(|order| order.workspace.clone());
         if order.is_some() && folder.is_none() && self.agent.is_none() {
             note(
@@ -155,19 +154,14 @@ impl Run {
     async fn make_and_follow(
         &self,
         order: Option<CreateRun>,
-        attached: Vec<(String, Vec<u8>)>,
+        attached: Vec<AttachedFile>,
         reached: &Reached,
         view: View,
     ) -> Result<(), Failure> {
         let client = &reached.client;
         let run = match (order, &self.resume) {
             (Some(mut order), _) => {
-                let mut attachments = Vec::new();
-                for (name, bytes) in attached {
-                    let kept = client.upload_artifact(bytes, mime(&name), None, Some(&name)).await?;
-                    attachments.push(Attachment { artifact_id: kept.id, name: Some(name) });
-                }
-                order.attachments = (!attachments.is_empty()).then_some(attachments);
+                order.attachments = attach::upload_all(client, attached).await?;
                 self.make(order, reached).await?
             }
             (None, Some(run)) => {
@@ -225,38 +219,4 @@ pub(super) async fn follow_made(
 fn time(text: &str) -> Result<Duration, String> {
     let time = recount_server::amounts::duration(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| format!("{text:?} is not a duration; use one such as 90s or 5m"))
-}
-
-/// A file that is to be sent along: what it is called, and its bytes.
-fn attached(path: &Path) -> Result<(String, Vec<u8>), Failure> {
-    let name = path.display();
-    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name} cannot be attached: {why}"));
-    // A device may have no end, and opening a named pipe waits for its writer.
-    if !std::fs::metadata(path).map_err(|why| wrong(&why))?.is_file() {
-        return Err(wrong(&"it is not a regular file"));
-    }
-    let file = std::fs::File::open(path).map_err(|why| wrong(&why))?;
-    let (mut bytes, most) = (Vec::new(), limits::ATTACHED_BYTES_MAX);
-    file.take(most + 1).read_to_end(&mut bytes).map_err(|why| wrong(&why))?;
-    if bytes.len() as u64 > most {
-        return Err(wrong(&format!("it has more than {most} bytes, which is the most for one file")));
-    }
-    let called =
-        path.file_name().map_or_else(|| name.to_string(), |name| name.to_string_lossy().into_owned());
-    Ok((called, bytes))
-}
-
-/// What sort of file it is, by its name.
-fn mime(name: &str) -> &'static str {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    match ending.as_deref() {
-        Some("png") => "image/png",
-        Some("jpg" | "jpeg") => "image/jpeg",
-        Some("gif") => "image/gif",
-        Some("webp") => "image/webp",
-        Some("pdf") => "application/pdf",
-        Some("json") => "application/json",
-        Some("diff" | "patch") => "text/x-diff",
-        _ => "text/plain",
-    }
 }

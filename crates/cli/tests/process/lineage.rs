@@ -174,3 +174,85 @@ async fn what_cannot_be_resumed_is_refused_and_no_run_is_made() {
     }
     assert_eq!(chain.client.list_runs(&Listing::default()).await.unwrap().data.len(), before);
 }
+
+/// A run that works and then waits for a file; the command of its third turn ends by itself.
+const WAITING: &str = r#"
+[[turn]]
+text = "First."
+call = [{ name = "write_file", input = { path = "one.txt", content = "one\n" } }]
+[[turn]]
+text = "Second."
+call = [{ name = "write_file", input = { path = "two.txt", content = "two\n" } }]
+[[turn]]
+text = "Third."
+call = [{ name = "shell_exec", input = { command = "test -e go || sleep 60" } }]
+[[turn]]
+text = "All is done."
+"#;
+
+async fn events_of(client: &Client, run: &str) -> Vec<Value> {
+    let page = client.read_run_events(run, None, Some(1000)).await.unwrap();
+    page.data.iter().map(|envelope| serde_json::from_str(envelope.get()).unwrap()).collect()
+}
+
+/// Resumes a run from a checkpoint of it, and gives the events of the new run.
+async fn resumed_from(scene: &Scene, server: &Server, run: &str, checkpoint: &str) -> Vec<Value> {
+    let mut command = recount();
+    command.args(["--url", &server.url(), "resume", run, "--checkpoint", checkpoint]);
+    Answer::of(command.current_dir(scene.work())).good();
+    let client = Client::new(&server.url(), None).unwrap();
+    let newest = client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
+    assert_eq!(newest.prior_run_id.as_deref(), Some(run));
+    events_of(&client, &newest.id).await
+}
+
+#[tokio::test]
+async fn a_run_whose_server_was_killed_in_the_middle_is_resumed_from_a_checkpoint() {
+    let scene = Scene::playing(WAITING).with("[experimental]\nbranches = true\n");
+    let mut server = scene.server();
+    Answer::of(&mut scene.run(&server, &["do it", "--detach"])).good();
+    let client = Client::new(&server.url(), None).unwrap();
+    let run = client.list_runs(&Listing::default()).await.unwrap().data.remove(0).id;
+    // Killed while the command of the third turn runs.
+    while all(&events_of(&client, &run).await, "tool.shell.command").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let folder = client.get_run(&run).await.unwrap().workspace_path.unwrap();
+    server.kill();
+    std::fs::write(std::path::Path::new(&folder).join("go"), "").unwrap();
+    let server = scene.server();
+    let client = Client::new(&server.url(), None).unwrap();
+    while client.get_run(&run).await.unwrap().ended_at.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let killed = events_of(&client, &run).await;
+    assert_eq!(all(&killed, "gap.run_disconnected").len(), 1);
+    assert_eq!(all(&killed, "tool.failed")[0]["data"]["code"], "interrupted");
+    let digest = server.ask(&["digest", &run]).good();
+    let checkpoints: Vec<(u64, String)> = all(&killed, "run.checkpoint_saved")
+        .into_iter()
+        .map(|event| {
+            let id = event["data"]["checkpoint_id"].as_str().unwrap().to_owned();
+            (event["sequence"].as_u64().unwrap(), id)
+        })
+        .collect();
+    let interrupted = all(&killed, "tool.failed")[0]["sequence"].as_u64().unwrap();
+    assert!(checkpoints[1].0 < interrupted && interrupted < checkpoints[2].0, "{checkpoints:?}");
+
+    // Before the interrupted call: the model makes it again, and nothing before it.
+    let events = resumed_from(&scene, &server, &run, &checkpoints[1].1).await;
+    assert_eq!((place(&events), said(&events)), (checkpoints[1].0, vec!["Third.", "All is done."]));
+    let invoked = all(&events, "tool.invoked");
+    assert_eq!((invoked.len(), &invoked[0]["data"]["tool_name"]), (1, &Value::from("shell_exec")));
+    assert_eq!(all(&events, "tool.completed").len(), 1);
+    let branched = all(&events, "run.branched_from");
+    assert_eq!(branched[0]["data"]["from_sequence"], checkpoints[1].0);
+    let reason = format!("resumed from checkpoint {}", checkpoints[1].1);
+    assert_eq!(branched[0]["data"]["reason"], reason.as_str());
+
+    // After it: the model knows that it was interrupted, and only says the last word.
+    let events = resumed_from(&scene, &server, &run, &checkpoints[2].1).await;
+    assert_eq!((place(&events), said(&events)), (checkpoints[2].0, vec!["All is done."]));
+    assert!(all(&events, "tool.invoked").is_empty());
+    assert_eq!(server.ask(&["digest", &run]).good(), digest, "the original is as it was");
+}

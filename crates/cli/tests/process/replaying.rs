@@ -85,7 +85,7 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
     std::fs::write(&empty, "\n").unwrap();
     let ask = |arguments: &[&str]| Answer::of(recount().args(["aaep", "replay"]).args(arguments));
     ask(&["/nonexistent.jsonl"]).bad(2, "/nonexistent.jsonl: No such file");
-    ask(&[empty.to_str().unwrap()]).bad(2, "it holds nothing that a producer said");
+    ask(&[empty.to_str().unwrap()]).bad(2, "no events of a producer in the file");
     ask(&[CONFIRMED, "--speed", "0"]).bad(2, "more than 0");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();

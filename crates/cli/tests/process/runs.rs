@@ -111,6 +111,14 @@ impl Scene {
         scene
     }
 
+    /// The same with more in its configuration.
+    pub(crate) fn with(self, more: &str) -> Self {
+        for path in [self.path("config.toml"), self.path("recount/config.toml")] {
+            std::fs::write(path, format!("{CONFIG}{more}")).unwrap();
+        }
+        self
+    }
+
     fn path(&self, name: &str) -> std::path::PathBuf {
         self.folder.path().join(name)
     }
@@ -158,7 +166,7 @@ impl Scene {
     }
 }
 
-fn client(server: &Server) -> Client {
+pub(crate) fn client(server: &Server) -> Client {
     Client::new(&server.url(), None).unwrap()
 }
 

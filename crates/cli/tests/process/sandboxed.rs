@@ -1,5 +1,6 @@
-//! A command of a run cannot answer what its own run asks: it does not reach the server that runs it.
+//! A call of a run cannot answer what its own run asks: neither a command nor a request reaches the server that runs it.
 
+use std::net::TcpListener;
 use std::path::Path;
 
 use recount_client::request::CreateRun;
@@ -50,4 +51,38 @@ async fn a_command_cannot_approve_its_own_request() {
         let refused = client.create_run(&shell("true".to_owned(), Some(true))).await.unwrap_err();
         assert!(refused.to_string().contains("could answer for a person"), "{layer}: {refused}");
     }
+}
+
+#[tokio::test]
+async fn a_request_of_a_run_does_not_reach_this_machine_while_no_token_is_required() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let address = silent.local_addr().unwrap();
+    let config = "[models]\ndefault = 'here/script'\n[models.providers.here]\nkind = 'scripted'\nscript = 'script.toml'\n\
+                  [policy]\nfile = 'policy.toml'\n[web]\nprivate_hosts = ['127.0.0.1']\n";
+    let policy = "[[rules]]\nid = 'all'\nhost = '*'\naction = 'allow'\n";
+    let script = format!(
+        "[[turn]]\ncall = [{{ name = 'web_fetch', input = {{ url = 'http://{address}/' }} }}]\n[[turn]]\ntext = 'Done.'\n"
+    );
+    for (name, text) in [("config.toml", config), ("policy.toml", policy), ("script.toml", &script)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let mut command = recount();
+    command.args(["serve", "--bind", "127.0.0.1:0", "--log", "warn", "--sandbox", "off", "--data"]);
+    command.arg(folder.path().join("data")).arg("--config").arg(folder.path().join("config.toml"));
+    let server = Server::of(&mut command).listening();
+    let client = Client::new(&server.url(), None).unwrap();
+    let asked = CreateRun {
+        kind: "agent_loop".to_owned(),
+        request_text: Some("look".to_owned()),
+        ..CreateRun::default()
+    };
+    let run = client.create_run(&asked).await.unwrap().id;
+    let said = whole(&client, &run).await;
+    assert!(
+        said.contains("\"code\":\"address_refused\"") && said.contains("could answer for a person"),
+        "{said}"
+    );
+    assert!(silent.accept().is_err(), "no connection was made");
 }

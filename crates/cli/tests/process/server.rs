@@ -76,6 +76,11 @@ impl Server {
         server
     }
 
+    #[cfg(target_os = "linux")]
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Tells it to stop, and waits until it has.
     pub(crate) fn interrupt(&self) {
         self.signal("-TERM");
@@ -239,4 +244,23 @@ fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
         }
     });
     receive
+}
+
+/// Mebibytes of memory of its own that a process holds now.
+#[cfg(target_os = "linux")]
+pub(crate) fn held_mib(pid: u32) -> u64 {
+    status_mib(pid, "RssAnon:")
+}
+
+/// Mebibytes that a process has had at most.
+#[cfg(target_os = "linux")]
+pub(crate) fn peak_mib(pid: u32) -> u64 {
+    status_mib(pid, "VmHWM:")
+}
+
+#[cfg(target_os = "linux")]
+fn status_mib(pid: u32, name: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }

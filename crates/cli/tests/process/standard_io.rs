@@ -1,4 +1,4 @@
-//! `recount aaep stdio`: the calls of JSON-RPC against a real server, and our own suite over it.
+//! `recount aaep stdio`: the calls of JSON-RPC against a real server.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, recount};
+use crate::server::{Server, recount};
 
 fn server(data: &Path) -> Server {
     let mut command = recount();
@@ -111,21 +111,4 @@ fn a_rejection_of_new_terms_is_a_result() {
     let rejected = bridge.hear();
     assert_eq!(rejected["result"]["type"], "subscription.rejected", "{rejected}");
     assert_eq!(rejected["result"]["reason_code"], "manifest_signature_required", "{rejected}");
-}
-
-#[test]
-fn our_own_suite_passes_level_1() {
-    let data = tempfile::tempdir().unwrap();
-    let server = server(data.path());
-    let bridge = format!("{} --url {} aaep stdio", env!("CARGO_BIN_EXE_recount"), server.url());
-    let drive = format!("{}/aaep/legacy/conformance/messages", server.url());
-    let suite = Answer::of(
-        recount()
-            .args(["aaep", "conformance", "producer", "--level", "1", "--shared", "--timeout", "45"])
-            // A quiet stream is listened to for longer than a test may take.
-            .args(["--quiet", "0", "--command", &bridge, "--drive", &drive]),
-    );
-    let report = suite.good();
-    assert!(report.contains("Level 1: nothing failed"), "{report}");
-    assert!(report.contains("passed R-030") && report.contains("passed R-054"), "{report}");
 }

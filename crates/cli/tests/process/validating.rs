@@ -6,6 +6,8 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+#[cfg(target_os = "linux")]
+use crate::server::peak_mib;
 use crate::server::{Answer, recount};
 
 fn corpus(name: &str) -> PathBuf {
@@ -60,13 +62,13 @@ fn what_cannot_be_read_or_is_empty_ends_with_2_and_the_others_are_told() {
     let (folder, bad) = (tempfile::tempdir().unwrap(), corpus("bad.appendix8.4.jsonl"));
     let (folder, bad) = (folder.path().to_str().unwrap(), bad.to_str().unwrap());
     let missing = format!("{folder}/missing.jsonl");
-    validate(&[&missing]).bad(2, &format!("recount: {missing}: it cannot be read: No such file"));
-    validate(&[folder]).bad(2, &format!("{folder}: it cannot be read: Is a directory"));
-    validate(&[]).bad(2, "-: it is empty");
-    validate_input(b"\r\n \n", &[]).bad(2, "-: it is empty");
+    validate(&[&missing]).bad(2, &format!("recount: {missing}: cannot be read: No such file"));
+    validate(&[folder]).bad(2, &format!("{folder}: cannot be read: Is a directory"));
+    validate(&[]).bad(2, "-: empty");
+    validate_input(b"\r\n \n", &[]).bad(2, "-: empty");
     let answer = validate(&[&missing, folder, bad]);
     assert_eq!(answer.status, 2, "{answer:?}");
-    assert!(answer.words.contains("missing.jsonl: it cannot be read: No such file"), "{answer:?}");
+    assert!(answer.words.contains("missing.jsonl: cannot be read: No such file"), "{answer:?}");
     assert!(answer.words.contains("(and one more file)"), "{answer:?}");
     assert!(answer.data.contains(":3: error tool.unconfirmed: "), "{answer:?}");
     assert!(answer.data.ends_with("1 error, 1 warning, 2 without a verdict\n"), "{answer:?}");
@@ -113,14 +115,6 @@ fn a_reader_of_findings_that_leaves_is_no_failure() {
         child.stderr.take().unwrap().read_to_string(&mut words).unwrap();
         assert_eq!((child.wait().unwrap().code(), words.as_str()), (Some(0), ""));
     }
-}
-
-/// Mebibytes that a process has had at most.
-#[cfg(target_os = "linux")]
-fn peak_mib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
 /// Findings that were gathered would need twice what is allowed; so would sessions that were never let go.

@@ -51,7 +51,7 @@ fn a_file_is_there_only_when_all_went_well() {
     let left = || std::fs::read_dir(folder.path()).unwrap().count();
     visualize(&["/dev/null", "-o", page]).bad(2, "is empty");
     visualize(&["no-such-file", "-o", page]).bad(2, "cannot be read");
-    visualize(&[trip, "--session", "sess_none", "-o", page]).bad(2, "holds no session `sess_none`");
+    visualize(&[trip, "--session", "sess_none", "-o", page]).bad(2, "no session `sess_none` in the file");
     assert_eq!(left(), 0);
     // A finding is told by the status, and leaves the page whole.
     let told = visualize(&[trip, "--session", "sess_ticket", "--format", "html", "-o", page]);

@@ -1,9 +1,11 @@
 //! Artifacts: upload, list, show, download.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use recount_api::query;
-use recount_api::reply::{Artifact, One, Page};
-use reqwest::Method;
+use recount_api::reply::{Artifact, ArtifactGone, One, Page};
+use reqwest::{Method, Response};
 
 use super::{Client, Listing};
 use crate::error::ClientError;
@@ -47,18 +49,56 @@ impl Client {
         self.get_one(self.at(&["artifacts", artifact])).await
     }
 
-    /// The bytes of an artifact.
+    /// Withholds an artifact from deletion, and the run that made it from pruning.
+    pub async fn pin_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
+        self.ask(Method::PUT, self.at(&["artifacts", artifact, "pin"])).await
+    }
+
+    pub async fn unpin_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
+        self.ask(Method::DELETE, self.at(&["artifacts", artifact, "pin"])).await
+    }
+
+    /// Deletes an artifact of an ended run, or an upload that no run has used.
+    pub async fn delete_artifact(&self, artifact: &str) -> Result<ArtifactGone, ClientError> {
+        self.ask(Method::DELETE, self.at(&["artifacts", artifact])).await
+    }
+
+    /// The bytes of an artifact, as they come: it may be larger than what fits in memory.
+    pub async fn stream_artifact(&self, artifact: &str) -> Result<ArtifactStream, ClientError> {
+        let response = self.ask_for_bytes(artifact, limits::LONG_CALL_TIMEOUT).await?;
+        Ok(ArtifactStream { base: self.base_url().to_owned(), response })
+    }
+
+    /// All bytes of an artifact.
     pub async fn read_artifact(&self, artifact: &str) -> Result<Bytes, ClientError> {
+        let response = self.ask_for_bytes(artifact, limits::CALL_TIMEOUT).await?;
+        self.body(response).await
+    }
+
+    async fn ask_for_bytes(&self, artifact: &str, timeout: Duration) -> Result<Response, ClientError> {
         let url = self.at(&["artifacts", artifact, "raw"]).into_url()?;
         let response = self
             .request(Method::GET, &url)
-            .timeout(limits::CALL_TIMEOUT)
+            .timeout(timeout)
             .send()
             .await
             .map_err(|why| ClientError::unreachable(self.base_url(), &why))?;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        self.body(response).await
+        Ok(response)
+    }
+}
+
+/// Bytes of an artifact on their way.
+pub struct ArtifactStream {
+    base: String,
+    response: Response,
+}
+
+impl ArtifactStream {
+    /// The next bytes; `None` when they were all there.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        self.response.chunk().await.map_err(|why| ClientError::unreachable(&self.base, &why))
     }
 }

@@ -25,7 +25,14 @@ pub struct MissingBlob {
 }
 
 /// The spaces that say which blobs were kept here.
-const SPACES: [&str; 5] = [rows::RUNS, rows::IMPORTED, rows::ARTIFACTS, rows::UPLOAD_BLOBS, rows::BLOBS_KEPT];
+const SPACES: [&str; 6] = [
+    rows::RUNS,
+    rows::IMPORTED,
+    rows::ARTIFACTS,
+    rows::UPLOAD_BLOBS,
+    rows::BLOBS_KEPT,
+    rows::ARTIFACTS_DELETED,
+];
 
 /// All blobs that were kept here and are not there. Damaged ones are found by reading them.
 pub async fn missing_blobs(store: &dyn Store) -> Result<Vec<MissingBlob>, Error> {
@@ -50,7 +57,7 @@ pub async fn missing_blobs(store: &dyn Store) -> Result<Vec<MissingBlob>, Error>
 pub fn kept_blobs<'r>(
     rows: impl Iterator<Item = (&'r str, &'r str, &'r [u8])>,
 ) -> impl Iterator<Item = MissingBlob> {
-    let (mut own, mut imported) = (BTreeSet::new(), BTreeSet::new());
+    let (mut own, mut imported, mut deleted) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let (mut artifacts, mut blobs, mut hashes) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for (space, key, value) in rows {
         match space {
@@ -59,6 +66,7 @@ pub fn kept_blobs<'r>(
                 own.extend(row.filter(|row| row.driver == OWN).map(|row| row.id.to_string()));
             }
             rows::IMPORTED => drop(imported.insert(key.to_owned())),
+            rows::ARTIFACTS_DELETED => drop(deleted.insert(key.to_owned())),
             rows::ARTIFACTS => artifacts.extend(serde_json::from_slice::<ArtifactRow>(value).ok()),
             rows::BLOBS_KEPT => hashes.extend(key.split_once('/').map(|(hash, _)| hash.to_owned())),
             rows::UPLOAD_BLOBS => blobs.extend(key.split_once('/').map(|(hash, artifact)| MissingBlob {
@@ -69,6 +77,7 @@ pub fn kept_blobs<'r>(
             _ => {}
         }
     }
+    artifacts.retain(|row| !deleted.contains(&rows::tenant_key(row.event_id)));
     hashes.extend(blobs.iter().map(|blob| blob.hash.clone()));
     let keeps = |row: &ArtifactRow| {
         let run = row.run_id.to_string();

@@ -7,7 +7,7 @@
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use recount_event::{RunId, time};
+use recount_event::{Code, RunId, time};
 use recount_log::{Append, AppendError, Guard, RowRange};
 use recount_world::Kind;
 
@@ -111,6 +111,11 @@ impl AdminHandle {
         reason: &str,
         rows: Option<PruneRows>,
     ) -> Result<Pruned, Error> {
+        // Pins of artifacts are set in turn with prunes.
+        if let Some(artifact) = self.catalogue().pinned_artifact_of(run).await? {
+            let message = format!("artifact {artifact} of {run} is pinned; unpin it first");
+            return Err(Error::rejected(Code::RunPinned, message));
+        }
         self.write().writers.ask(run, Prune { before, reason: reason.to_owned(), rows }).await
     }
 
@@ -193,7 +198,9 @@ impl AdminHandle {
                 {
                     continue;
                 }
-                if self.catalogue().pin_of(run).await?.is_some() {
+                if self.catalogue().pin_of(run).await?.is_some()
+                    || self.catalogue().pinned_artifact_of(run).await?.is_some()
+                {
                     continue;
                 }
                 oldest.push((ended_ms, run));

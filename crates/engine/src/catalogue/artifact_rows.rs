@@ -54,12 +54,18 @@ pub struct ArtifactRow {
     pub deletions: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hunks: Option<u64>,
+    /// Where the events begin that hold its bytes, if they are not stored apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_from_sequence: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rejected_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverted_at: Option<String>,
+    /// Whether it may not go; no part of the row, but of what readers put beside it.
+    #[serde(skip)]
+    pub pinned: bool,
 }
 
 /// What an id names: artifacts of runs, or what was sent in and no run has used yet.
@@ -82,6 +88,11 @@ impl FoundArtifact {
             FoundArtifact::OfRun(row) => row.name.as_deref(),
             FoundArtifact::Upload(upload) => upload.name.as_deref(),
         }
+    }
+
+    /// Whether its bytes are events of its run.
+    pub fn is_in_log(&self) -> bool {
+        matches!(self, FoundArtifact::OfRun(row) if row.log_from_sequence.is_some())
     }
 
     /// The file that it is of, of a patch the one that it changes.
@@ -179,9 +190,11 @@ fn made(event: &Event) -> Option<ArtifactRow> {
         additions: created.additions,
         deletions: created.deletions,
         hunks: created.hunks,
+        log_from_sequence: created.log_from_sequence,
         applied_at: None,
         rejected_at: None,
         reverted_at: None,
+        pinned: false,
     })
 }
 
@@ -223,13 +236,29 @@ pub(crate) struct Indexed(pub(crate) ForeignId, pub(crate) u64);
 /// The kind of what has more states than one.
 pub(crate) const PATCH: &str = "patch";
 
+/// What is left of a deleted artifact, besides the events that name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeletedArtifact {
+    pub(crate) artifact_id: ForeignId,
+    pub(crate) by: String,
+    pub(crate) deleted_at: String,
+}
+
 /// Why an artifact is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Gone {
-    pub(crate) run_id: RunId,
+    /// None of what no run had used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) run_id: Option<RunId>,
     /// Whether only the beginning of its run went.
     pub(crate) pruned: bool,
+    /// Present if it was deleted alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deleted: Option<DeletedArtifact>,
 }
+
+/// What the ids of artifacts begin with that we make.
+pub(crate) const ARTIFACT_PREFIX: &str = "art_";
 
 /// What the hash of an artifact begins with that we can have the bytes of.
 pub(crate) const HASH_PREFIX: &str = "blake3:";

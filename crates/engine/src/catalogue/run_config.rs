@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use recount_event::{ForeignId, Json};
+use recount_event::{ForeignId, Json, RunId};
 use serde::{Deserialize, Serialize};
 
 /// See the file's head. What is missing is the performer's to choose; what it chose is filled in before the run is
@@ -77,12 +77,27 @@ pub struct Order {
     /// Files and pictures that belong to the request, by artifact.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attached>,
+    /// The run that started this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spawned_by: Option<SpawnedBy>,
+    /// Why the run is a branch of the one that it goes on from, where it does not go on from its last settled place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
     /// How commands are kept apart from the rest of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
     /// The policy in force, by a digest of its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+}
+
+/// The run that started another, by which of its calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnedBy {
+    pub run_id: RunId,
+    pub tool_call_id: ForeignId,
+    /// How many runs are above the started one.
+    pub depth: u64,
 }
 
 /// A tool that an application carries out.

@@ -157,8 +157,17 @@ pub(crate) const BLOBS_KEPT: &str = "record.blobs_kept";
 /// Record: that a run came in by an import, so that the bytes of its artifacts may be elsewhere. Key: run.
 pub(crate) const IMPORTED: &str = "record.imported";
 
-/// Record: that an artifact went with its run, or with the run's beginning, for good. Key: tenant / artifact.
+/// Record: that an artifact was deleted, or went with its run or with the run's beginning, for good. Key: tenant / artifact.
 pub(crate) const ARTIFACTS_GONE: &str = "record.artifacts_gone";
+
+/// Record: that an artifact was deleted alone, for good. Key: tenant / the event that made it.
+pub(crate) const ARTIFACTS_DELETED: &str = "record.artifacts_deleted";
+
+/// Record: how many bytes such an artifact counted for. Key: its task, or its run without one / the event that made it.
+pub(crate) const ARTIFACTS_FREED: &str = "record.artifacts_freed";
+
+/// Record: that an artifact may not go, since when, and who said so. Key: run / the event that made it.
+pub(crate) const ARTIFACT_PINS: &str = "record.artifact_pins";
 
 /// Record: what was masked before it was appended, encrypted, for who carries it out, and secret options of sessions.
 /// Key: run, or session / what it is of.
@@ -221,6 +230,9 @@ pub(crate) const SPACES: &[&str] = &[
     UPLOAD_BLOBS,
     BLOBS_KEPT,
     ARTIFACTS_GONE,
+    ARTIFACTS_DELETED,
+    ARTIFACTS_FREED,
+    ARTIFACT_PINS,
     SEALED,
     ALLOWANCES,
     ALLOWANCES_HELD,

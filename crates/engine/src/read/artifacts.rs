@@ -8,13 +8,25 @@
 use recount_event::{Code, ForeignId, RunId, TaskId};
 use recount_log::{FaultKind, RowRange, Store};
 
-use crate::catalogue::artifact_rows::{ArtifactChange, Gone, Indexed, PATCH, blob_of, blob_uses};
+use crate::catalogue::artifact_rows::{
+    ArtifactChange, DeletedArtifact, Gone, Indexed, PATCH, blob_of, blob_uses,
+};
+use crate::catalogue::deleted_artifacts::is_deleted;
 use crate::catalogue::run_row::OWN;
 use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
 use crate::ground::rows;
 use crate::read::handle::ReadHandle;
+use crate::read::logged_output::LoggedOutput;
 use crate::{ArtifactRow, Error, FoundArtifact, ListQuery, Listed, Narrowing, RunRow, limits};
+
+/// The bytes of an artifact.
+pub enum ArtifactContent {
+    /// Stored apart, and checked against their hash.
+    Kept(bytes::Bytes),
+    /// Events of its run.
+    Logged(LoggedOutput),
+}
 
 /// Which artifacts are wanted; where a part is missing it does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +60,10 @@ impl ReadHandle {
         };
         let mut found = Vec::new();
         for row in self.ground().store().rows(range).await? {
-            let row = read_row(rows::ARTIFACTS, &row.key, &row.value)?;
+            let row: ArtifactRow = read_row(rows::ARTIFACTS, &row.key, &row.value)?;
+            if is_deleted(self.ground().store(), &row.event_id.to_string()).await? {
+                continue;
+            }
             found.push(FoundArtifact::OfRun(Box::new(self.as_it_stands(row).await?)));
         }
         if found.is_empty()
@@ -62,12 +77,15 @@ impl ReadHandle {
     /// Why an artifact is missing: it never existed, or it went with its run.
     pub async fn missing_artifact(&self, id: &ForeignId) -> Error {
         match self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await {
-            Ok(Some(gone)) if gone.pruned => Error::rejected(
+            Ok(Some(Gone { deleted: Some(deleted), .. })) => artifact_deleted(id, &deleted),
+            Ok(Some(Gone { run_id: Some(run), pruned: true, .. })) => Error::rejected(
                 Code::ArtifactPruned,
-                format!("artifact {id} went with the beginning of {}, which was pruned", gone.run_id),
+                format!("artifact {id} went with the beginning of {run}, which was pruned"),
             ),
-            Ok(Some(gone)) => run_erased(gone.run_id),
-            Ok(None) => Error::rejected(Code::ArtifactNotFound, format!("there is no artifact {id}")),
+            Ok(Some(Gone { run_id: Some(run), .. })) => run_erased(run),
+            Ok(Some(_) | None) => {
+                Error::rejected(Code::ArtifactNotFound, format!("there is no artifact {id}"))
+            }
             Err(error) => error,
         }
     }
@@ -75,11 +93,33 @@ impl ReadHandle {
     /// The run that an artifact went with, if it did.
     pub async fn run_of_gone_artifact(&self, id: &ForeignId) -> Result<Option<RunId>, Error> {
         let gone = self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await?;
-        Ok(gone.map(|gone| gone.run_id))
+        Ok(gone.and_then(|gone| gone.run_id))
+    }
+
+    /// The bytes of an artifact, or where they are read from.
+    pub async fn artifact_content(&self, found: &FoundArtifact) -> Result<ArtifactContent, Error> {
+        match self.logged(found) {
+            Some(output) => {
+                output.is_there().await?;
+                Ok(ArtifactContent::Logged(output))
+            }
+            None => Ok(ArtifactContent::Kept(self.artifact_bytes(found).await?)),
+        }
+    }
+
+    fn logged(&self, found: &FoundArtifact) -> Option<LoggedOutput> {
+        match found {
+            FoundArtifact::OfRun(row) => LoggedOutput::of(self, row),
+            FoundArtifact::Upload(_) => None,
+        }
     }
 
     /// The bytes of an artifact, checked against its hash.
     pub async fn artifact_bytes(&self, found: &FoundArtifact) -> Result<bytes::Bytes, Error> {
+        if let Some(output) = self.logged(found) {
+            output.is_there().await?;
+            return output.whole().await;
+        }
         let (id, hash) = (found.id(), found.hash());
         let missing = |why: &str| {
             let message = format!("the bytes of artifact {id} are not here: {why}");
@@ -141,6 +181,9 @@ impl ReadHandle {
             (listed.next, listed.has_more) = (page.next, page.has_more);
             listed.name_damaged(page.damaged);
             for (Indexed(id, _), event) in page.items.iter().zip(&page.keys) {
+                if is_deleted(self.ground().store(), event).await? {
+                    continue;
+                }
                 let key = format!("{}{event}", rows::within(id));
                 // One that was erased since the list was read does not exist any more.
                 let row = self
@@ -159,6 +202,7 @@ impl ReadHandle {
 
     /// An artifact with what was told of it since.
     async fn as_it_stands(&self, mut row: ArtifactRow) -> Result<ArtifactRow, Error> {
+        row.pinned = self.catalogue().artifact_pin_of(&row).await?.is_some();
         if row.kind != PATCH {
             return Ok(row);
         }
@@ -188,6 +232,13 @@ impl ReadHandle {
         let run: Option<RunRow> = self.catalogue().row(rows::RUNS, &rows::tenant_key(change.run_id)).await?;
         Ok(run.is_some_and(|run| run.driver == "own" && run.task_id == row.task_id))
     }
+}
+
+/// It does not come back.
+pub(crate) fn artifact_deleted(id: &ForeignId, deleted: &DeletedArtifact) -> Error {
+    let DeletedArtifact { by, deleted_at, .. } = deleted;
+    let message = format!("artifact {id} was deleted at {deleted_at} by {by}; its id does not come back");
+    Error::rejected(Code::ArtifactDeleted, message)
 }
 
 /// Whether the bytes of an artifact were kept here: by its run, for it, or of another artifact with the same bytes.

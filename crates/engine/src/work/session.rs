@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::ground::journal;
 use crate::read::live::{Level, List};
+use crate::work::lent_place::LentPlace;
 use crate::write::commit::StartOutcome;
 use crate::write::new_runs::WorkerStart;
 use crate::write::redaction::Redaction;
@@ -212,6 +213,11 @@ impl Desk {
         let mut seen = Vec::new();
         self.read_on(u64::MAX, &mut seen).await?;
         Ok(seen)
+    }
+
+    /// Gives up the place of this worker while it only waits for another run.
+    pub fn lend_place(&self) -> LentPlace {
+        LentPlace::lend(self.write.clone(), self.run)
     }
 
     /// A listener to what becomes of the run while the desk is at work.

@@ -3,5 +3,5 @@
 pub(crate) mod keep;
 pub(crate) mod uploads;
 
-pub use keep::{Keep, KeptArtifact, Target};
+pub use keep::{Keep, KeptArtifact, OutputInLog, Target};
 pub use uploads::Upload;

@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use recount_event::RunId;
-use recount_log::{RowPut, Store};
+use recount_log::{RowPut, RowRange, Store};
 use tokio::sync::RwLock;
 use tokio::time::Instant;
 
 use crate::catalogue::artifact_rows::blob_uses;
+use crate::catalogue::deleted_artifacts::is_deleted;
 use crate::ground::rows;
 use crate::{Error, limits};
 
@@ -127,27 +128,45 @@ impl Blobs {
         kept
     }
 
-    /// Takes away those of the blobs that nobody needs any more.
-    pub(crate) async fn release(&self, hashes: impl IntoIterator<Item = String>) -> Result<(), Error> {
+    /// Takes away those of the blobs that nobody needs any more, and answers how many.
+    pub(crate) async fn release(&self, hashes: impl IntoIterator<Item = String>) -> Result<usize, Error> {
+        let mut removed = 0;
         for hash in hashes {
             let _alone = self.turn.write().await;
             if !self.is_needed(&hash).await? {
                 self.store.remove_blob(&hash).await?;
+                removed += 1;
             }
         }
-        Ok(())
+        Ok(removed)
     }
 
     async fn is_needed(&self, hash: &str) -> Result<bool, Error> {
         if self.unnamed.lock().unwrap_or_else(PoisonError::into_inner).contains_key(hash) {
             return Ok(true);
         }
-        for space in [rows::BLOB_USES, rows::UPLOAD_BLOBS] {
-            if !blob_uses(&*self.store, space, hash, 1).await?.is_empty() {
-                return Ok(true);
+        if !blob_uses(&*self.store, rows::UPLOAD_BLOBS, hash, 1).await?.is_empty() {
+            return Ok(true);
+        }
+        let mut after = None;
+        loop {
+            let range = RowRange {
+                space: rows::BLOB_USES.into(),
+                prefix: format!("{hash}/").into(),
+                after: after.take(),
+                backwards: false,
+                limit: limits::BLOB_PAGE,
+            };
+            let page = self.store.rows(range).await?;
+            let Some(last) = page.last() else { return Ok(false) };
+            after = Some(last.key.clone());
+            for used in &page {
+                let event = used.key.split_once('/').map_or("", |(_, event)| event);
+                if !is_deleted(&*self.store, event).await? {
+                    return Ok(true);
+                }
             }
         }
-        Ok(false)
     }
 
     /// Takes away what was kept by processes that died before anything named it.

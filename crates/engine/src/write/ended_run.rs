@@ -68,7 +68,8 @@ impl Past {
             Error::rejected(Code::OrderRefused, said)
         };
         let order = Order::read(self.queued.config.as_ref()).map_err(malformed)?;
-        Ok(Order { sandbox: None, policy: None, ..order })
+        // A run after one that another run started is started by a person.
+        Ok(Order { sandbox: None, policy: None, spawned_by: None, branch: None, ..order })
     }
 
     /// The same run once more: same words, same order, its own beginning.

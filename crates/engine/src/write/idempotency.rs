@@ -8,10 +8,11 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recount_event::{RunId, SessionId, TaskId};
+use recount_event::{ForeignId, RunId, SessionId, TaskId};
 use recount_log::{Guard, RowPut};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::artifact_rows::ARTIFACT_PREFIX;
 use crate::catalogue::prompt_rows::PromptRow;
 use crate::ground::rows;
 use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, RunRow, limits};
@@ -121,6 +122,8 @@ pub enum Made {
     Run(RunId),
     Task(TaskId),
     Session(SessionId),
+    /// An upload.
+    Artifact(ForeignId),
     /// `RUN/SEQUENCE`: the run was changed there.
     At(RunId, u64),
     /// `RUNS/EVENTS`: how much was pruned so far.
@@ -152,6 +155,13 @@ impl Made {
         }
     }
 
+    pub fn artifact(&self) -> Result<&ForeignId, Error> {
+        match self {
+            Made::Artifact(artifact) => Ok(artifact),
+            other => Err(other.is_no("artifact")),
+        }
+    }
+
     /// A key counts for one address, so it never remembers what another address makes.
     fn is_no(&self, wanted: &str) -> Error {
         Error::bug(format!("a request that makes a {wanted} is remembered to have made {self:?}"))
@@ -164,6 +174,7 @@ impl From<Made> for String {
             Made::Run(run) => run.to_string(),
             Made::Task(task) => task.to_string(),
             Made::Session(session) => session.to_string(),
+            Made::Artifact(artifact) => artifact.to_string(),
             Made::At(run, sequence) => format!("{run}/{sequence}"),
             Made::Pruned { runs, events } => format!("{runs}/{events}"),
         }
@@ -185,10 +196,16 @@ impl TryFrom<String> for Made {
             None => (text.parse().map(Made::Run))
                 .or_else(|_| text.parse().map(Made::Task))
                 .or_else(|_| text.parse().map(Made::Session))
-                .ok(),
+                .ok()
+                .or_else(|| ForeignId::parse(&text).ok().filter(is_artifact).map(Made::Artifact)),
         };
         made.ok_or_else(|| format!("{text:?} is nothing that a request makes"))
     }
+}
+
+/// Whether an id is one of those that uploads get.
+fn is_artifact(id: &ForeignId) -> bool {
+    id.as_str().starts_with(ARTIFACT_PREFIX)
 }
 
 /// How such a request stands.

@@ -27,6 +27,8 @@ const WORKER_LOST: &str = "worker_lost";
 pub(crate) struct OwedRuns {
     book: Mutex<OwedQueue>,
     changed: Notify,
+    /// A worker has left.
+    freed: Notify,
 }
 
 #[derive(Default)]
@@ -35,6 +37,9 @@ struct OwedQueue {
     is_open: bool,
     places: usize,
     working: HashMap<RunId, Working>,
+    /// How many of them have lent their places, and how many of those wait to have them back.
+    lent: usize,
+    returning: usize,
     queue: VecDeque<RunId>,
     queued: HashSet<RunId>,
     /// Runs whose last worker did not leave by itself, and how often in a row.
@@ -46,6 +51,20 @@ struct OwedQueue {
 struct Working {
     /// Up to where the newest append reached that left something owed.
     owed_at: u64,
+    /// Whether it only waits for another run, which may have its place.
+    has_lent: bool,
+}
+
+/// A worker that waits to have its place back.
+struct Returning<'a>(&'a OwedRuns);
+
+impl Drop for Returning<'_> {
+    fn drop(&mut self) {
+        let mut book = self.0.book.lock().unwrap_or_else(PoisonError::into_inner);
+        book.returning -= 1;
+        drop(book);
+        self.0.changed.notify_one();
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +133,7 @@ impl OwedRuns {
             told.clear();
             return Next::Nothing;
         }
-        if book.working.len() >= book.places {
+        if book.taken() + book.returning >= book.places {
             let waiting = (1..).zip(&book.queue).filter(|(_, run)| !told.contains(*run));
             let waiting: Vec<(u64, RunId)> = waiting.map(|(place, run)| (place, *run)).collect();
             told.extend(waiting.iter().map(|(_, run)| *run));
@@ -131,7 +150,9 @@ impl OwedRuns {
     /// A worker has left, having seen everything before `seen`, or was lost.
     pub(crate) fn left(&self, run: RunId, seen: Option<u64>) -> bool {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        let owed_at = book.working.remove(&run).map_or(0, |working| working.owed_at);
+        let working = book.working.remove(&run).unwrap_or_default();
+        book.lent -= usize::from(working.has_lent);
+        let owed_at = working.owed_at;
         let again = match seen {
             Some(seen) => {
                 book.lost.remove(&run);
@@ -149,7 +170,43 @@ impl OwedRuns {
         }
         drop(book);
         self.changed.notify_one();
+        self.freed.notify_waiters();
         seen.is_none()
+    }
+
+    /// The worker of a run only waits for another run from here on, which may have its place.
+    pub(crate) fn lend(&self, run: RunId) {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(working) = book.working.get_mut(&run) else { return };
+        if !std::mem::replace(&mut working.has_lent, true) {
+            book.lent += 1;
+            drop(book);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Returns when the worker of a run has a place again.
+    pub(crate) async fn take_back(&self, run: RunId) {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner).returning += 1;
+        let _returning = Returning(self);
+        loop {
+            let freed = self.freed.notified();
+            if self.takes_back(run) {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    fn takes_back(&self, run: RunId) -> bool {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        if book.taken() >= book.places {
+            return false;
+        }
+        if book.working.get_mut(&run).is_some_and(|working| std::mem::take(&mut working.has_lent)) {
+            book.lent -= 1;
+        }
+        true
     }
 
     /// Queues a run whose worker was lost.
@@ -170,6 +227,13 @@ impl OwedRuns {
     pub(crate) fn counts(&self) -> (usize, usize) {
         let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         (book.working.len(), book.queue.len())
+    }
+}
+
+impl OwedQueue {
+    /// Places that are taken.
+    fn taken(&self) -> usize {
+        self.working.len() - self.lent
     }
 }
 

@@ -11,6 +11,7 @@ use recount_log::{ReadBound, RowPut, RowRange};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{Gone, blob_of, leaves};
+use crate::catalogue::deleted_artifacts::records_go;
 use crate::catalogue::fold::successor_key;
 use crate::catalogue::prompt_rows::{asked_for, prompt_rows};
 use crate::catalogue::pruned::pruned_up_to;
@@ -212,7 +213,9 @@ impl Writer {
                 let (gone, made) = leaves(&event);
                 gone.into_iter().for_each(|put| going.add(put));
                 if let Some(made) = made {
-                    let gone = Gone { run_id: made.run_id, pruned: extent == Extent::Beginning };
+                    let (run_id, pruned) = (Some(made.run_id), extent == Extent::Beginning);
+                    let gone = Gone { run_id, pruned, deleted: None };
+                    records_go(&made).into_iter().for_each(|put| going.add(put));
                     let key = rows::tenant_key(&made.id);
                     going.add(rows::put(rows::ARTIFACTS_GONE, key, recount_log::Guard::Any, &gone));
                     if let Some(hash) = made.hash.as_deref().and_then(blob_of) {

@@ -25,6 +25,18 @@ pub enum ResumeFrom {
     End,
 }
 
+impl ResumeFrom {
+    /// What makes a run from here a branch; `None` where it goes on from what its predecessor came to.
+    pub fn branch(&self) -> Option<String> {
+        match self {
+            ResumeFrom::Settled | ResumeFrom::End => None,
+            ResumeFrom::Checkpoint(id) => Some(format!("resumed from checkpoint {id}")),
+            ResumeFrom::Sequence(sequence) => Some(format!("resumed from event {sequence}")),
+            ResumeFrom::BeforeTurn(index) => Some(format!("retried from turn {index}")),
+        }
+    }
+}
+
 impl WriteHandle {
     /// The last event of an ended run that a new run includes; `None` for all of it.
     pub async fn resume_place(&self, past: &Past, from: &ResumeFrom) -> Result<Option<u64>, Error> {

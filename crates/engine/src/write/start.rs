@@ -28,6 +28,17 @@ pub(crate) enum Started {
 impl WriteHandle {
     pub(crate) async fn queue(
         &self,
+        new: NewRun,
+        rows: Vec<RowPut>,
+        once: Option<&Once>,
+    ) -> Result<(RunId, Receipt), Error> {
+        self.queue_as(None, new, rows, once).await
+    }
+
+    /// The same under an id that was given before.
+    pub(crate) async fn queue_as(
+        &self,
+        id: Option<RunId>,
         mut new: NewRun,
         rows: Vec<RowPut>,
         once: Option<&Once>,
@@ -41,7 +52,7 @@ impl WriteHandle {
                 Some(session) => self.room.redaction_in(session).await?,
                 None => self.room.redaction.clone(),
             };
-            let beginning = self.prepare(new, rows, once, redaction)?;
+            let beginning = self.prepare_as(id, new, rows, once, redaction)?;
             let run = beginning.run;
             if let Started::Here(receipt) = self.begin(beginning).await? {
                 return Ok((run, receipt));
@@ -74,12 +85,23 @@ impl WriteHandle {
     pub(crate) fn prepare(
         &self,
         new: NewRun,
+        rows: Vec<RowPut>,
+        once: Option<&Once>,
+        redaction: Redaction,
+    ) -> Result<RunStart, Error> {
+        self.prepare_as(None, new, rows, once, redaction)
+    }
+
+    fn prepare_as(
+        &self,
+        id: Option<RunId>,
+        new: NewRun,
         mut rows: Vec<RowPut>,
         once: Option<&Once>,
         redaction: Redaction,
     ) -> Result<RunStart, Error> {
         let stamp = self.ground().stamp();
-        let run = RunId::new(self.ground().mint(stamp));
+        let run = id.unwrap_or_else(|| RunId::new(self.ground().mint(stamp)));
         let mut state = State::blank(run, new.task, new.session);
         let (queued, masked) = redaction.payload(Payload::RunQueued(Box::new(new.queued)))?;
         let Payload::RunQueued(queued) = queued else {

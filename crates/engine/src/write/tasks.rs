@@ -46,16 +46,8 @@ impl WriteHandle {
         first_run: Option<Queued>,
         once: Option<&Once>,
     ) -> Result<(TaskRow, Option<RunId>), Error> {
-        let stamp = self.ground().stamp();
-        let task = TaskId::new(self.ground().mint(stamp));
-        let row = TaskRow {
-            id: task,
-            title: new.title.map(|title| self.redactor().text(&title).into_owned()),
-            created_at: time::format_ms(stamp.now_ms),
-            budget_micros_usd: new.budget_micros_usd,
-            budget_tokens: new.budget_tokens,
-        };
-        let mut made = vec![rows::put(rows::TASKS, rows::tenant_key(task), Guard::Absent, &row)];
+        let (row, mut made) = self.new_task(new);
+        let task = row.id;
         made.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Task(task))));
         match first_run {
             Some(mut queued) => {
@@ -73,6 +65,20 @@ impl WriteHandle {
                 Ok((row, None))
             }
         }
+    }
+
+    /// A task to be, and the rows that make it.
+    pub(crate) fn new_task(&self, new: NewTask) -> (TaskRow, Vec<RowPut>) {
+        let stamp = self.ground().stamp();
+        let row = TaskRow {
+            id: TaskId::new(self.ground().mint(stamp)),
+            title: new.title.map(|title| self.redactor().text(&title).into_owned()),
+            created_at: time::format_ms(stamp.now_ms),
+            budget_micros_usd: new.budget_micros_usd,
+            budget_tokens: new.budget_tokens,
+        };
+        let made = vec![rows::put(rows::TASKS, rows::tenant_key(row.id), Guard::Absent, &row)];
+        (row, made)
     }
 
     /// Gives a task another title, or more to spend. A budget that is there is only raised; one that is not may be

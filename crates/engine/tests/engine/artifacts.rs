@@ -29,11 +29,11 @@ pub(crate) async fn say(scene: &Scene, run: RunId, drafts: Vec<Draft>) {
     scene.engine.write().submit(run, Command::Progress { drafts }).await.unwrap();
 }
 
-async fn task(scene: &Scene) -> TaskId {
+pub(crate) async fn task(scene: &Scene) -> TaskId {
     scene.engine.write().create_task(None, None).await.unwrap().0.id
 }
 
-fn thing(kind: &str, bytes: &[u8]) -> Keep {
+pub(crate) fn thing(kind: &str, bytes: &[u8]) -> Keep {
     Keep {
         kind: kind.into(),
         mime: "text/plain".into(),
@@ -53,7 +53,7 @@ fn patch(bytes: &[u8]) -> Keep {
 }
 
 /// Kept and told.
-async fn kept(scene: &Scene, run: RunId, thing: Keep) -> KeptArtifact {
+pub(crate) async fn kept(scene: &Scene, run: RunId, thing: Keep) -> KeptArtifact {
     let kept = scene.engine.write().keep(run, thing).await.unwrap();
     // Lists are in the order of instants.
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -61,18 +61,18 @@ async fn kept(scene: &Scene, run: RunId, thing: Keep) -> KeptArtifact {
     kept
 }
 
-async fn row(scene: &Scene, id: &ForeignId) -> ArtifactRow {
+pub(crate) async fn row(scene: &Scene, id: &ForeignId) -> ArtifactRow {
     match scene.engine.read().artifacts_called(id).await.unwrap().remove(0) {
         FoundArtifact::OfRun(row) => *row,
         FoundArtifact::Upload(upload) => panic!("{id} waits to be used: {upload:?}"),
     }
 }
 
-fn of_run(row: &ArtifactRow) -> FoundArtifact {
+pub(crate) fn of_run(row: &ArtifactRow) -> FoundArtifact {
     FoundArtifact::OfRun(Box::new(row.clone()))
 }
 
-async fn listed(scene: &Scene, filter: ArtifactFilter, limit: usize) -> Vec<String> {
+pub(crate) async fn listed(scene: &Scene, filter: ArtifactFilter, limit: usize) -> Vec<String> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
         let query = ListQuery { after, limit, status: None };
@@ -91,11 +91,11 @@ fn status(of: &str, new: &str) -> Vec<Draft> {
     drafts(&[("artifact.updated", &data)])
 }
 
-async fn delete(scene: &Scene, task: TaskId) {
+pub(crate) async fn delete(scene: &Scene, task: TaskId) {
     scene.engine.admin().delete_task(task, "operator").await.unwrap();
 }
 
-async fn blobs(scene: &Scene) -> usize {
+pub(crate) async fn blobs(scene: &Scene) -> usize {
     scene.disk.memory.blobs(None, 1000).await.unwrap().len()
 }
 
@@ -190,7 +190,10 @@ async fn what_is_too_large_is_cut_and_what_is_too_much_is_refused() {
     for _ in 1..10 {
         kept(&scene, run, thing("command_output", &whole)).await;
     }
-    assert_eq!(code(scene.engine.write().keep(run, thing("command_output", b"1")).await), Code::LimitReached);
+    assert_eq!(
+        code(scene.engine.write().keep(run, thing("command_output", b"1")).await),
+        Code::ArtifactQuota
+    );
     // Also for who counts anew, and in the next run of the task; not elsewhere.
     let other = own(&scene, None).await;
     kept(&scene, other, thing("command_output", b"1")).await;
@@ -200,7 +203,7 @@ async fn what_is_too_large_is_cut_and_what_is_too_much_is_refused() {
     let next = own(&scene, Some(task)).await;
     assert_eq!(
         code(scene.engine.write().keep(next, thing("command_output", b"1")).await),
-        Code::LimitReached
+        Code::ArtifactQuota
     );
     delete(&scene, task).await;
     kept(&scene, other, thing("command_output", b"2")).await;
@@ -257,7 +260,7 @@ async fn bytes_that_a_process_kept_and_never_named_are_found_by_the_next() {
     assert_eq!(scene.engine.read().artifact_bytes(&of_run(&named.unwrap().items[0])).await.unwrap(), "named");
 }
 
-fn upload(mime: &str, bytes: &[u8]) -> Upload {
+pub(crate) fn upload(mime: &str, bytes: &[u8]) -> Upload {
     Upload {
         kind: "image".into(),
         mime: mime.into(),

@@ -35,6 +35,9 @@ payload! {
         deletions: u64,
         /// For a patch: the number of changed places.
         hunks: u64,
+        /// For the output of a command that is not stored twice: a sequence of this run. The bytes are the
+        /// `tool.shell.output_chunk` events of the call from there up to this event.
+        log_from_sequence: u64,
     }
 
     /// An artifact was used.

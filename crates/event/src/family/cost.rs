@@ -19,6 +19,12 @@ payload! {
         open_turn_output_tokens: u64,
         /// The cost of those tokens, in millionths of a US dollar; part of the totals.
         open_turn_cost_micros_usd: u64,
+        /// Input tokens that runs which this run started have used, with the runs that those started; part of the totals.
+        child_runs_input_tokens: u64,
+        /// Output tokens that those runs have used; part of the totals.
+        child_runs_output_tokens: u64,
+        /// What those runs cost, in millionths of a US dollar; part of the totals.
+        child_runs_cost_micros_usd: u64,
     }
 
     /// A share of the budget is used up. Once for each threshold.

@@ -49,13 +49,19 @@ payload! {
 impl OutputChunk {
     /// How many bytes of output this stands for; `None` when the encoding does not hold.
     pub fn byte_count(&self) -> Option<u64> {
-        use base64::Engine as _;
         let bytes = match self.encoding {
             None => self.data.len(),
-            Some(Encoding::Base64) => {
-                base64::engine::general_purpose::STANDARD.decode(&self.data).ok()?.len()
-            }
+            Some(_) => self.bytes()?.len(),
         };
         Some(bytes as u64)
+    }
+
+    /// The bytes of output that this stands for; `None` when the encoding does not hold.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        use base64::Engine as _;
+        match self.encoding {
+            None => Some(self.data.clone().into_bytes()),
+            Some(Encoding::Base64) => base64::engine::general_purpose::STANDARD.decode(&self.data).ok(),
+        }
     }
 }

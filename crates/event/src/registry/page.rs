@@ -1,8 +1,7 @@
 //! The reference page, `docs/registry.md`.
 
-use std::collections::BTreeSet;
-
 use crate::limits;
+use crate::registry::emitted::Witnesses;
 use crate::registry::form::{self, Field, Presence};
 use crate::registry::{Appender, Row, Status, TABLE};
 
@@ -43,8 +42,8 @@ fn about_appender(appender: Appender) -> &'static str {
     }
 }
 
-/// The whole page. `seen` are the types that a real run of this server was seen to emit; see [`super::emitted`].
-pub fn reference(seen: &BTreeSet<&str>) -> String {
+/// The whole page. `seen` names the test that saw a real run of this server emit a type; see [`super::emitted`].
+pub fn reference(seen: &Witnesses) -> String {
     let mut page = String::from(
         "# The event registry\n\n\
          Look up an event type, its fields, and who may append it. This page is generated from `crates/event`; \
@@ -72,11 +71,12 @@ pub fn reference(seen: &BTreeSet<&str>) -> String {
     }
     page.push_str(&format!("\n## All {} types\n\n", TABLE.len()));
     page.push_str(
-        "*Seen* says whether tests saw a real run of this server write the type, as `testdata/emitted.txt` lists \
-         it; an external producer may report the others, too.\n\n",
+        "*Seen by* names a test of `crates/agent/tests/runs` that saw a real run of this server write the type, as \
+         `testdata/emitted.txt` lists it. The server never writes deprecated types; an external producer may report \
+         them.\n\n",
     );
     page.push_str(
-        "| type | status | appended by | seen | in AAP | in AAEP |\n| --- | --- | --- | --- | --- | --- |\n",
+        "| type | status | appended by | seen by | in AAP | in AAEP |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for row in TABLE {
         let (status, appender) = (row.status.as_str(), row.appender.as_str());
@@ -84,7 +84,7 @@ pub fn reference(seen: &BTreeSet<&str>) -> String {
             "| [`{0}`](#{1}) | {status} | {appender} | {2} | {3} | {4} |\n",
             row.type_name,
             anchor(row.type_name),
-            if seen.contains(row.type_name) { "yes" } else { "no" },
+            seen_by(row, seen),
             row.aap,
             row.aaep
         ));
@@ -96,6 +96,15 @@ pub fn reference(seen: &BTreeSet<&str>) -> String {
         }
     }
     page
+}
+
+/// The test that saw the type, or why there is none.
+fn seen_by(row: &Row, seen: &Witnesses) -> String {
+    match seen.get(row.type_name) {
+        Some(test) => format!("`{test}`"),
+        None if row.status == Status::Deprecated => "never written".to_owned(),
+        None => "no test yet".to_owned(),
+    }
 }
 
 /// How a heading is linked to: dots go, as the usual renderers do it.

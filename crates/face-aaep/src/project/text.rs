@@ -44,6 +44,23 @@ pub(super) fn some_quoted(text: Option<&str>) -> Option<String> {
     text.map(quoted).filter(|text| !text.is_empty())
 }
 
+/// The size of a change as it is spoken: `+2/-1 lines`, which tools write, is `2 lines added, 1 removed`.
+pub(super) fn aloud(text: String) -> String {
+    let number = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    for (at, _) in text.match_indices('+') {
+        let added = &text[at + 1..];
+        let (added, rest) = added.split_at(number(added));
+        let Some(removed) = rest.strip_prefix("/-") else { continue };
+        let (removed, rest) = removed.split_at(number(removed));
+        let rest = rest.strip_prefix(" lines").or_else(|| rest.strip_prefix(" line"));
+        if let (false, false, Some(rest)) = (added.is_empty(), removed.is_empty(), rest) {
+            let lines = if added == "1" { "line" } else { "lines" };
+            return format!("{}{added} {lines} added, {removed} removed{rest}", &text[..at]);
+        }
+    }
+    text
+}
+
 fn cut(text: String, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text,
@@ -90,6 +107,18 @@ mod tests {
             [("Go on", "Go on."), ("Go on.", "Go on."), ("(Why?)", "(Why?)"), ("", ""), ("لماذا؟", "لماذا؟")]
         {
             assert_eq!(ended(text.to_owned()), whole);
+        }
+    }
+
+    #[test]
+    fn the_size_of_a_change_is_spoken_in_words() {
+        for (written, spoken) in [
+            ("greet.sh: 1 hunk, +1/-1 line", "greet.sh: 1 hunk, 1 line added, 1 removed"),
+            ("2 files, +2/-12 lines.", "2 files, 2 lines added, 12 removed."),
+            ("1 + 1 is 2, +3/-0 lines", "1 + 1 is 2, 3 lines added, 0 removed"),
+            ("+1/-x line, +/-2 lines, +1/-1", "+1/-x line, +/-2 lines, +1/-1"),
+        ] {
+            assert_eq!(aloud(written.to_owned()), spoken);
         }
     }
 

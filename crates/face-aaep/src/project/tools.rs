@@ -109,7 +109,7 @@ impl Course {
         let tool = ("tool", Arg::Text(&name));
         let interrupted = ended.code.as_deref() == Some("interrupted");
         let error = text::some_quoted(ended.error.as_deref());
-        let summary = text::some_quoted(ended.summary.as_deref()).map(text::ended);
+        let summary = text::some_quoted(ended.summary.as_deref()).map(text::aloud).map(text::ended);
         let (status, summaries) = match (end, &summary, &error) {
             (End::Completed, Some(summary), _) => {
                 let args = [tool, ("summary", summary.as_str().into())];

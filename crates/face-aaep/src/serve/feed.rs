@@ -190,7 +190,11 @@ impl Feed for Stream {
             };
             let next = tokio::select! {
                 biased;
-                () = self.shutdown.requested() => return Item::End(Close::Shutdown),
+                // A WebSocket cannot be resumed, so what waits for its end or for the rate is sent before the close.
+                () = self.shutdown.requested() => {
+                    self.sending.flush();
+                    return self.item().unwrap_or(Item::End(Close::Shutdown));
+                }
                 () = &mut self.revoked => return Item::End(Close::Unauthenticated),
                 _ = self.control.changed() => continue,
                 next = next_of(&mut self.source) => next,

@@ -84,7 +84,7 @@ fn made(made: &Made) -> Option<TurnId> {
     match made {
         Made::Run(run) => Some(TurnId { run: *run, opening: 0 }),
         Made::At(run, opening) => Some(TurnId { run: *run, opening: *opening }),
-        Made::Task(_) | Made::Session(_) | Made::Pruned { .. } => None,
+        Made::Task(_) | Made::Session(_) | Made::Artifact(_) | Made::Pruned { .. } => None,
     }
 }
 

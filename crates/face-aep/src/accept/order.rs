@@ -175,18 +175,24 @@ fn settled(asked: request::RunConfig) -> Accepted<RunOptions> {
         file: asked.file.map(file).transpose()?,
         ..Order::default()
     };
-    let attachments = asked.attachments.unwrap_or_default();
-    if attachments.len() > limits::ATTACHMENTS_MAX {
-        return Err(too_many("attachments", attachments.len(), limits::ATTACHMENTS_MAX));
-    }
+    let attachments = attachments(asked.attachments)?;
     Ok(RunOptions {
         order,
         model: bounded("model", asked.model, limits::NAME_BYTES_MAX)?,
         workspace_mode,
-        attachments: attachments.into_iter().map(attachment).collect::<Accepted<_>>()?,
+        attachments,
         network: asked.network,
         agent: None,
     })
+}
+
+/// The artifacts that come with a request, each with what its file was called.
+pub(crate) fn attachments(said: Option<Vec<Attachment>>) -> Accepted<Vec<(ForeignId, Option<String>)>> {
+    let said = said.unwrap_or_default();
+    if said.len() > limits::ATTACHMENTS_MAX {
+        return Err(too_many("attachments", said.len(), limits::ATTACHMENTS_MAX));
+    }
+    said.into_iter().map(attachment).collect()
 }
 
 fn attachment(one: Attachment) -> Accepted<(ForeignId, Option<String>)> {

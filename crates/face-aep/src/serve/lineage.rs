@@ -44,6 +44,7 @@ struct Changes {
     model: Option<String>,
     request_text: Option<String>,
     max_turns: Option<u64>,
+    attachments: Vec<(ForeignId, Option<String>)>,
 }
 
 pub(super) async fn retry_run(face: Face, Ids(run): Ids<String>, request: Request) -> Answer {
@@ -87,6 +88,7 @@ pub(super) async fn resume_run(face: Face, Ids(run): Ids<String>, request: Reque
         model: request.model,
         request_text: accept::text("request_text", request.request_text)?,
         max_turns: request.max_turns,
+        attachments: Vec::new(),
     };
     resumed(&face, asked, from, changes).await
 }
@@ -105,6 +107,7 @@ pub(super) async fn continue_run(face: Face, Ids(run): Ids<String>, request: Req
         model: request.model,
         request_text: accept::text("prompt", Some(request.prompt))?,
         max_turns: request.max_turns,
+        attachments: accept::attachments(request.attachments)?,
     };
     resumed(&face, asked, ResumeFrom::End, changes).await
 }
@@ -117,7 +120,7 @@ pub(super) async fn retry_run_from_turn(face: Face, Ids(run): Ids<String>, reque
     let (asked, bytes) = Asked::read(&face, &run, again, request).await?;
     let request: RetryRunFromTurn = accept::body(&bytes)?;
     let from = ResumeFrom::BeforeTurn(request.turn_index);
-    let changes = Changes { model: request.model, request_text: None, max_turns: request.max_turns };
+    let changes = Changes { model: request.model, max_turns: request.max_turns, ..Changes::default() };
     resumed(&face, asked, from, changes).await
 }
 
@@ -136,10 +139,12 @@ async fn resumed(face: &Face, asked: Asked, from: ResumeFrom, changes: Changes) 
         (new.queued.model, new.queued.provider) = (Some(model), None);
     }
     new.queued.request_text = changes.request_text;
-    if let Some(turns) = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)? {
-        let order = Order { max_turns: Some(turns), ..past.order()? };
-        new.queued.config = Some(Order { attachments: Vec::new(), ..order }.written());
-    }
+    // What came with the earlier request is in the conversation already.
+    let attachments = face.attached(changes.attachments).await?;
+    let order = past.order()?;
+    let max_turns = accept::amount("max_turns", changes.max_turns, limits::TURNS_MAX)?.or(order.max_turns);
+    let order = Order { attachments, max_turns, branch: from.branch(), ..order };
+    new.queued.config = Some(order.written());
     new.queued.requested_by = Some(face.caller.name.clone());
     new.queued.traceparent = asked.trace;
     answer_made(face, new, asked.again).await

@@ -11,7 +11,9 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use recount_api::terms::Route;
-use recount_engine::{CommandOutcome, KeptAnswer, KeyedReply, Made, Once, Standing, Visitor};
+use recount_engine::{
+    Caller, CommandOutcome, Engine, KeptAnswer, KeyedReply, Made, Once, Standing, UnderWay, Visitor,
+};
 use recount_event::{Code, RunId};
 use recount_run::Command;
 
@@ -88,25 +90,33 @@ pub(super) async fn once<Name>(State(route): State<Route<Name>>, request: Reques
     }
 }
 
-async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) -> Result<Response, Refusal> {
+/// A request with a key that is to be done now, or was done without being answered.
+pub(super) struct KeyedRequest {
+    pub(super) once: Once,
+    pub(super) made: Option<Made>,
+    /// Nobody else does it while this is held.
+    _under_way: UnderWay,
+}
+
+/// What a key says of a request.
+pub(super) enum KeyFound {
+    ToDo(Box<KeyedRequest>),
+    Answered(Response),
+}
+
+/// Looks a key up for a request that is otherwise told apart by its path and the digest of what was sent.
+pub(super) async fn look_up(
+    (engine, caller): (&Engine, &Caller),
+    (method, path): (&str, &str),
+    key: &HeaderValue,
+    digest: String,
+) -> Result<KeyFound, Refusal> {
     let key = accept::idempotency_key(key)?;
-    let Some(Visitor { engine, caller }) = request.extensions().get::<Visitor>().cloned() else {
-        return Err(Refusal::new(Code::TokenMissing, "the request has no token"));
-    };
-    let path = request.uri().path().to_owned();
-    let (parts, body) = request.into_parts();
-    // Read here as the handler would, and passed on unchanged.
-    let mut copy = Request::new(body);
-    *copy.headers_mut() = parts.headers.clone();
-    let bytes = body_bytes(copy, limits::BODY_BYTES_MAX).await?;
-    let once = Once {
-        key: named(&[&caller.id, method, &path, key]),
-        body: blake3::hash(&bytes).to_hex().to_string(),
-    };
+    let once = Once { key: named(&[&caller.id, method, path, key]), body: digest };
     let (under_way, made) = match engine.write().take_up(&once).await? {
         Standing::New(under_way) => (under_way, None),
         Standing::Made(under_way, made) => (under_way, Some(made)),
-        Standing::Answered(answer) => return Ok(replayed(answer)),
+        Standing::Answered(answer) => return Ok(KeyFound::Answered(replayed(answer))),
         Standing::Other => {
             let detail = format!("the key {key:?} was used with another body before; use a new key");
             return Err(Refusal::new(Code::IdempotencyKeyReused, detail));
@@ -116,31 +126,58 @@ async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) 
             return Err(Refusal::new(Code::IdempotencyInProgress, detail));
         }
     };
-    let was_made = made.is_some();
+    Ok(KeyFound::ToDo(Box::new(KeyedRequest { once, made, _under_way: under_way })))
+}
+
+impl KeyedRequest {
+    /// Keeps the answer, unless it is a refusal, is kept already, or is too large.
+    pub(super) async fn answer(self, engine: &Engine, response: Response) -> Result<Response, Refusal> {
+        let (parts, body) = response.into_parts();
+        let is_kept = parts.extensions.get::<Kept>().is_some();
+        let done = parts.extensions.get::<Refusal>().is_none() && parts.status.is_success() && !is_kept;
+        let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+        if done && body.len() <= limits::KEPT_ANSWER_BYTES_MAX {
+            let location = parts.headers.get(header::LOCATION).and_then(|at| at.to_str().ok());
+            let answer = KeptAnswer {
+                status: parts.status.as_u16(),
+                location: location.map(str::to_owned),
+                body: String::from_utf8_lossy(&body).into_owned(),
+            };
+            engine.write().keep_answer(&self.once, answer).await?;
+        }
+        let mut response = Response::from_parts(parts, Body::from(body));
+        if self.made.is_some() {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        }
+        Ok(response)
+    }
+}
+
+async fn do_once(method: &str, key: &HeaderValue, request: Request, next: Next) -> Result<Response, Refusal> {
+    accept::idempotency_key(key)?;
+    let Some(Visitor { engine, caller }) = request.extensions().get::<Visitor>().cloned() else {
+        return Err(Refusal::new(Code::TokenMissing, "the request has no token"));
+    };
+    let path = request.uri().path().to_owned();
+    let (parts, body) = request.into_parts();
+    // Read here as the handler would, and passed on unchanged.
+    let mut copy = Request::new(body);
+    *copy.headers_mut() = parts.headers.clone();
+    let bytes = body_bytes(copy, limits::BODY_BYTES_MAX).await?;
+    let digest = blake3::hash(&bytes).to_hex().to_string();
+    let keyed = match look_up((&engine, &caller), (method, &path), key, digest).await? {
+        KeyFound::ToDo(keyed) => keyed,
+        KeyFound::Answered(answer) => return Ok(answer),
+    };
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    request.extensions_mut().insert(IdempotentRequest { once: Some(once.clone()), made });
-    let (parts, body) = next.run(request).await.into_parts();
-    let is_kept = parts.extensions.get::<Kept>().is_some();
-    let done = parts.extensions.get::<Refusal>().is_none() && parts.status.is_success() && !is_kept;
-    let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
-    if done && body.len() <= limits::KEPT_ANSWER_BYTES_MAX {
-        let answer = KeptAnswer {
-            status: parts.status.as_u16(),
-            location: parts.headers.get(header::LOCATION).and_then(|at| at.to_str().ok()).map(str::to_owned),
-            body: String::from_utf8_lossy(&body).into_owned(),
-        };
-        engine.write().keep_answer(&once, answer).await?;
-    }
-    drop(under_way);
-    let mut response = Response::from_parts(parts, Body::from(body));
-    if was_made {
-        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-    }
-    Ok(response)
+    let (once, made) = (Some(keyed.once.clone()), keyed.made.clone());
+    request.extensions_mut().insert(IdempotentRequest { once, made });
+    let response = next.run(request).await;
+    keyed.answer(&engine, response).await
 }
 
 /// One text of bounded length for several; no two lists of texts share one.
-fn named(texts: &[&str]) -> String {
+pub(super) fn named(texts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
     for text in texts {
         hasher.update(&(text.len() as u64).to_le_bytes());

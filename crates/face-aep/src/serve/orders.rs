@@ -7,7 +7,7 @@ use recount_api::reply::Page;
 use recount_api::request::SendMessage;
 use recount_engine::{Attached, ListQuery, NewRun, Order, Scope};
 use recount_event::family::run::{Driver, RunKind};
-use recount_event::{Code, SessionId};
+use recount_event::{Code, ForeignId, SessionId};
 
 use super::Face;
 use super::artifacts::found;
@@ -62,19 +62,26 @@ impl Face {
             wanted.by_template(&mut new.queued, template);
         }
         let RunOptions { mut order, model, workspace_mode, attachments, network: _, agent: _ } = wanted;
-        for (id, name) in attachments {
-            let row = found(self, &id).await?;
-            let mime = row.mime().unwrap_or("application/octet-stream").to_owned();
-            order.attachments.push(Attached {
-                artifact_id: id,
-                mime,
-                name: name.or_else(|| row.name().map(str::to_owned)),
-            });
-        }
+        order.attachments.extend(self.attached(attachments).await?);
         new.queued.model = model;
         new.queued.workspace_mode = workspace_mode;
         new.queued.config = Some(order.written());
         Ok(new)
+    }
+
+    /// What comes with a request, as a run is told of it.
+    pub(super) async fn attached(
+        &self,
+        named: Vec<(ForeignId, Option<String>)>,
+    ) -> Result<Vec<Attached>, Refusal> {
+        let mut attached = Vec::new();
+        for (artifact_id, name) in named {
+            let row = found(self, &artifact_id).await?;
+            let mime = row.mime().unwrap_or("application/octet-stream").to_owned();
+            let name = name.or_else(|| row.name().map(str::to_owned));
+            attached.push(Attached { artifact_id, mime, name });
+        }
+        Ok(attached)
     }
 
     /// Fills in the missing fields of a message from the last own run of its session: a

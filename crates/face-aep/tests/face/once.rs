@@ -157,6 +157,7 @@ impl Names {
             ("/v1/sessions".into(), r#"{"title":"s"}"#),
             ("/v1/tasks".into(), r#"{"title":"s"}"#),
             ("/v1/runs".into(), r#"{"kind":"external"}"#),
+            ("/v1/artifacts?kind=file&name=a.json".into(), r#"{"sent":"in"}"#),
         ]
     }
 }

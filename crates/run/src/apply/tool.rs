@@ -1,6 +1,7 @@
 //! Folds `tool.*`: calls from invoked to settled.
 
 use recount_event::ForeignId;
+use recount_event::family::run::ChildStarted;
 use recount_event::family::shell::{Command, Exited, OutputChunk, Stream};
 use recount_event::family::tool;
 use recount_event::family::tool::Executor;
@@ -8,8 +9,11 @@ use recount_event::family::tool::Executor;
 use crate::state::{Call, CallStage, Invoked, NameStatus, Shell, Space, State};
 
 pub(super) fn invoked(state: &mut State, invoked: &tool::Invoked) {
-    let stage =
-        CallStage::Invoked(Invoked { executor: invoked.executor.unwrap_or(Executor::Server), shell: None });
+    let stage = CallStage::Invoked(Invoked {
+        executor: invoked.executor.unwrap_or(Executor::Server),
+        shell: None,
+        has_child: false,
+    });
     if let Some(call) = state.calls.get_mut(&invoked.tool_call_id) {
         call.stage = stage;
         call.tool_name.get_or_insert_with(|| invoked.tool_name.as_str().into());
@@ -32,6 +36,14 @@ pub(super) fn invoked(state: &mut State, invoked: &tool::Invoked) {
 pub(super) fn settled(state: &mut State, tool_call_id: &ForeignId, how: &str) {
     state.calls.remove(tool_call_id);
     state.ledger.set(Space::Call, tool_call_id, NameStatus::Over(how.into()));
+}
+
+/// A run was started. What is no running call stays as it is: the event may stand for itself.
+pub(super) fn started_child(state: &mut State, started: &ChildStarted) {
+    let call = started.tool_call_id.as_ref().and_then(|id| state.calls.get_mut(id));
+    if let Some(Call { stage: CallStage::Invoked(invoked), .. }) = call {
+        invoked.has_child = true;
+    }
 }
 
 fn shell<'a>(state: &'a mut State, tool_call_id: &ForeignId) -> &'a mut Option<Shell> {

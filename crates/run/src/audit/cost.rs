@@ -20,6 +20,8 @@ pub(super) struct CostAudit {
     due: Figures,
     /// What was reported for the turn that is open.
     open: Figures,
+    /// What was reported for the runs that this one started.
+    children: Figures,
     ticked: Option<Figures>,
     warnings: BTreeSet<u64>,
     halted: bool,
@@ -69,14 +71,23 @@ impl CostAudit {
         let open =
             [tick.open_turn_input_tokens, tick.open_turn_output_tokens, tick.open_turn_cost_micros_usd]
                 .map(Option::unwrap_or_default);
+        let children =
+            [tick.child_runs_input_tokens, tick.child_runs_output_tokens, tick.child_runs_cost_micros_usd]
+                .map(Option::unwrap_or_default);
+        if own && children.iter().zip(self.children).any(|(now, before)| *now < before) {
+            return broken!("cost.falls", "the runs that were started fall to {children:?}");
+        }
         let mut due = self.due;
-        due.iter_mut().zip(open).for_each(|(due, open)| *due = due.saturating_add(open));
+        for part in [open, children] {
+            due.iter_mut().zip(part).for_each(|(due, part)| *due = due.saturating_add(part));
+        }
         if own && now != due {
             return broken!("cost.sum", "the totals are {now:?} and should be {due:?}");
         }
         if own && !in_turn && open != Figures::default() {
             return broken!("cost.sum", "the totals have {open:?} of an open turn, but none is open");
         }
+        self.children = children;
         if in_turn {
             self.open = open;
         }

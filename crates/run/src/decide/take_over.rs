@@ -1,5 +1,6 @@
 //! Decides a takeover: another worker continues a run whose worker was lost. Calls that this server was executing are
-//! settled as interrupted and never repeated automatically; what waits for others stays open.
+//! settled as interrupted and never repeated automatically; what waits for others stays open, and so does a call that
+//! started a run: that goes on by itself, and its ending is the outcome.
 
 use recount_event::family::gap::RunDisconnected;
 use recount_event::family::run::{Started, Waiting};
@@ -67,7 +68,7 @@ fn interrupted_call(reason: &str) -> String {
 fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
     let cut_turn = batch.state.open_turn();
     for (id, call) in close::in_order(batch) {
-        if batch.state.asks_for(&id) {
+        if batch.state.asks_for(&id) || call.has_child() {
             continue;
         }
         if call.is_with_server() {

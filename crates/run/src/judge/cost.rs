@@ -2,7 +2,7 @@
 
 use recount_event::family::cost::{BudgetWarning, Tick};
 
-use crate::apply::open_turn;
+use crate::apply::{child_runs, open_turn};
 use crate::rejection::{Broken, broken};
 use crate::state::{State, Totals};
 
@@ -24,7 +24,11 @@ pub(super) fn tick(state: &State, tick: &Tick) -> Result<(), Broken> {
         );
     }
     let open = open_turn(tick);
-    let right = cost.prior.plus(cost.turns).plus(open);
+    let children = child_runs(tick);
+    if state.is_own() && children.is_below(cost.children) {
+        return broken!("cost.falls", "the runs that were started fall from {} to {children}", cost.children);
+    }
+    let right = cost.prior.plus(cost.turns).plus(children).plus(open);
     if state.is_own() && told != right {
         return broken!("cost.sum", "cost.tick has {told}, but the turns add up to {right}");
     }

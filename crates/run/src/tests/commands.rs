@@ -655,6 +655,31 @@ fn a_takeover_tells_what_was_interrupted() {
 }
 
 #[test]
+fn a_takeover_leaves_a_call_that_started_a_run_open() {
+    let mut story = Story::of(
+        "@own\n@turn 0\n@propose c\n@propose d\n@turned 0\n@invoke c\n@invoke d\n\
+         child_run.started {'child_run_id':'run_x','tool_call_id':'c'}",
+    );
+    assert_eq!(story.does(take_over()), ["gap.run_disconnected", "tool.failed", "run.started"]);
+    assert!(story.last("tool.failed").contains(r#""tool_call_id":"d""#));
+    assert_eq!(work(&story), [Work::RunTool { tool_call_id: fid("c") }]);
+    let tick = |used: u64, children: u64| {
+        format!(
+            "cost.tick {{'cumulative_input_tokens':{used},'cumulative_output_tokens':0,\
+             'cumulative_cost_micros_usd':0,'child_runs_input_tokens':{children}}}"
+        )
+    };
+    let used = story.state.totals().input_tokens;
+    assert_eq!(story.refuses(progress(&tick(used, 70))).rule, Some("cost.sum"));
+    let told = story.does(progress(&format!("{}\n@complete c", tick(used + 70, 70))));
+    assert_eq!(told, ["cost.tick", "tool.completed"]);
+    assert_eq!(story.state.child_runs_used().input_tokens, 70);
+    assert_eq!(story.state.totals().input_tokens, used + 70, "what runs have used that it started counts");
+    assert_eq!(story.refuses(progress(&tick(used + 60, 60))).rule, Some("cost.falls"));
+    assert_eq!(crate::audit(&story.events), None);
+}
+
+#[test]
 fn a_takeover_finds_nothing_where_nothing_was_held() {
     for script in [SUSPENDED, "run.queued {'kind':'agent_loop','prior_run_id':null}"] {
         assert_eq!(Story::of(script).does(take_over()), Vec::<String>::new());

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use recount_agent::model::ModelName;
 use recount_agent::sandbox::Mode;
+use recount_agent::web::{PrivateHost, WrongPrivateHost};
 use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
@@ -144,6 +145,11 @@ pub(super) fn list(text: &str) -> Result<Vec<String>, String> {
 
 pub(super) fn paths(text: &str) -> Result<Vec<PathBuf>, String> {
     Ok(list(text)?.into_iter().map(PathBuf::from).collect())
+}
+
+/// Hosts of the web that are not public.
+pub(super) fn private_hosts(text: &str) -> Result<Vec<PrivateHost>, String> {
+    list(text)?.iter().map(|host| host.parse().map_err(|why: WrongPrivateHost| why.to_string())).collect()
 }
 
 /// Origins exactly as browsers name them.

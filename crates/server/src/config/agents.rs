@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use recount_agent::mcp::{self, McpServers};
 use recount_agent::model::{ModelName, ModelsSettings, Secret};
 use recount_agent::tools::{COMMAND_TOOLS, Tools};
+use recount_agent::web::WEB_TOOLS;
 use recount_api::spelling;
 use recount_engine::{AgentOption, Capabilities, OptionKind, Profile, Profiles, Sets, ToolInfo};
 use recount_event::Json;
@@ -209,7 +210,7 @@ impl Agents {
                 there
             };
             let exposed = match exposed {
-                Exposed::All => tools.names().map(str::to_owned).collect(),
+                Exposed::All => tools.available().map(str::to_owned).collect(),
                 Exposed::These(names) => here(names),
             };
             let hidden = here(&profile.hidden);
@@ -337,7 +338,8 @@ impl Agent<'_> {
 
     fn tools(&self, key: &str, names: &[String]) -> Result<(), StartError> {
         let standard = Tools::standard();
-        let known: BTreeSet<&str> = standard.names().chain(COMMAND_TOOLS.iter().copied()).collect();
+        let more = COMMAND_TOOLS.iter().chain(WEB_TOOLS).copied();
+        let known: BTreeSet<&str> = standard.names().chain(more).collect();
         let mut seen = BTreeSet::new();
         for name in names {
             if !known.contains(name.as_str()) {

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use recount_agent::hooks::HookSettings;
 use recount_agent::mcp::McpSettings;
 use recount_agent::model::ModelsSettings;
+use recount_agent::web::{HostSettings, SearchSettings};
 use recount_api::spelling;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 
@@ -25,11 +27,14 @@ pub(super) struct File {
     pub(super) sandbox_environment: BTreeMap<String, String>,
     pub(super) models: ModelsSettings,
     pub(super) mcp: McpSettings,
+    pub(super) hooks: BTreeMap<String, HookSettings>,
+    pub(super) web_hosts: BTreeMap<String, HostSettings>,
+    pub(super) web_search: Option<SearchSettings>,
     pub(super) agents: Option<BTreeMap<String, AgentSection>>,
 }
 
 /// Keys of structures, which the table does not have.
-const STRUCTURES: [&str; 4] = ["agents", "models", "environment", "mcp"];
+const STRUCTURES: [&str; 7] = ["agents", "models", "environment", "mcp", "hooks", "hosts", "search"];
 
 /// Keys below `[models]`: `docs/models.md`.
 const MODEL_KEYS: [&str; 21] = [
@@ -71,6 +76,13 @@ const MCP_KEYS: [&str; 12] = [
     "start_timeout_ms",
     "call_timeout_ms",
 ];
+
+/// Keys below `[web.search]`, besides those of headers: `docs/tools.md`.
+const SEARCH_KEYS: [&str; 5] = ["body", "results", "title", "link", "snippet"];
+
+/// Keys below `[hooks]`: `docs/hooks.md`.
+const HOOK_KEYS: [&str; 8] =
+    ["event", "command", "matcher", "style", "on_failure", "timeout_ms", "env", "env_from"];
 
 /// Reads the file that is named, or the user's own if there is one. Returns its path, too.
 pub(super) fn read(
@@ -129,7 +141,16 @@ fn unparsed(why: &toml::de::Error, text: &str) -> String {
 fn nearest(key: &str) -> Option<&'static str> {
     let settings = rows().into_iter().filter(|row| row.kind != SettingKind::Hidden);
     let settings = settings.flat_map(|row| row.key.split('.'));
-    spelling::nearest(key, settings.chain(STRUCTURES).chain(MODEL_KEYS).chain(MCP_KEYS).chain(AGENT_KEYS))
+    spelling::nearest(
+        key,
+        settings
+            .chain(STRUCTURES)
+            .chain(MODEL_KEYS)
+            .chain(MCP_KEYS)
+            .chain(HOOK_KEYS)
+            .chain(SEARCH_KEYS)
+            .chain(AGENT_KEYS),
+    )
 }
 
 /// One table of the file; the name of the whole file is empty.
@@ -160,8 +181,9 @@ impl<'a> Section<'a> {
     fn unknown(&self, key: &str) -> String {
         let mut known: Vec<&str> = self.settings().map(|(name, _)| name).chain(self.sections()).collect();
         match self.name {
-            "" => known.extend(["agents", "mcp"]),
+            "" => known.extend(["agents", "hooks", "mcp"]),
             "sandbox" => known.push("environment"),
+            "web" => known.extend(["hosts", "search"]),
             _ => {}
         }
         known.dedup();
@@ -188,8 +210,11 @@ impl<'de> Visitor<'de> for Section<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match (self.name, key.as_str()) {
                 ("", "agents") => self.file.agents = Some(map.next_value()?),
+                ("", "hooks") => self.file.hooks = map.next_value()?,
                 ("", "mcp") => self.file.mcp = map.next_value()?,
                 ("", "models") => self.file.models = map.next_value()?,
+                ("web", "hosts") => self.file.web_hosts = map.next_value()?,
+                ("web", "search") => self.file.web_search = Some(map.next_value()?),
                 ("sandbox", "environment") => self.file.sandbox_environment = map.next_value()?,
                 _ => {
                     let setting = self.settings().find(|(name, _)| *name == key);

@@ -6,9 +6,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use recount_agent::Experimental;
+use recount_agent::hooks::{HookSettings, Hooks};
 use recount_agent::mcp::{McpServers, McpSettings};
 use recount_agent::model::ModelsSettings;
 use recount_agent::sandbox::SandboxSettings;
+use recount_agent::web::{Web, WebSettings};
 
 use super::accepts::wrong;
 use super::table::Values;
@@ -28,12 +31,20 @@ pub struct Runs {
     pub keep: Option<Duration>,
     /// Whether runs read the `AGENTS.md` files of their workspaces.
     pub workspace_instructions: bool,
+    /// Whether runs may start runs.
+    pub child_runs: bool,
+    /// Which other experimental events runs may have.
+    pub experimental: Experimental,
     pub sandbox: SandboxSettings,
     /// Where the rules are that calls are judged by.
     pub policy: Option<PathBuf>,
     pub models: ModelsSettings,
     /// The MCP servers that runs may use, with nowhere to run commands yet.
     pub mcp: McpServers,
+    /// What web tools may reach, and the provider of searches.
+    pub web: Web,
+    /// Programs that run before and after tool calls.
+    pub hooks: Hooks,
     /// The folder of the configuration, where what it names begins.
     pub folder: PathBuf,
 }
@@ -46,12 +57,19 @@ pub(super) struct Folders<'a> {
     pub(super) beside: &'a Path,
 }
 
+/// What runs use that is not part of this server: programs of others, and hosts of the web.
+pub(super) struct Outside<'a> {
+    pub(super) mcp: &'a McpSettings,
+    pub(super) hooks: &'a BTreeMap<String, HookSettings>,
+    pub(super) web: WebSettings,
+}
+
 pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     look: &mut Lookup<E>,
     values: &Values,
     environment: BTreeMap<String, String>,
     mut models: ModelsSettings,
-    mcp: &McpSettings,
+    outside: Outside<'_>,
     folders: &Folders<'_>,
 ) -> Result<Runs, StartError> {
     let names: Vec<&str> = environment.keys().map(String::as_str).collect();
@@ -60,16 +78,34 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     models.default.clone_from(&values.model);
     note_models(look, &models);
     let variable = |name: &str| look.variable(name);
-    let mcp = McpServers::build(mcp, &variable, folders.beside);
+    let hooks = Hooks::build(outside.hooks, &variable, folders.beside);
+    let hooks = hooks.map_err(|why| StartError::usage(why.to_string()))?;
+    let mcp = McpServers::build(outside.mcp, &variable, folders.beside);
     let mcp = mcp.map_err(|why| StartError::usage(why.to_string()))?;
     // Neither variables nor headers: they may be secret.
     look.note("mcp", "mcp.servers", in_words(&mcp.in_words()), mcp.names().next().is_some());
+    let hosts: Vec<&str> = outside.web.hosts.keys().map(String::as_str).collect();
+    // Not their headers: they may be secret.
+    look.note("web", "web.hosts", in_words(&hosts), !hosts.is_empty());
+    let web = WebSettings { private_hosts: values.private_hosts.clone(), ..outside.web };
+    let web = Web::build(&web, &|name| look.variable(name), folders.beside);
+    let web = web.map_err(|why| StartError::usage(why.to_string()))?;
+    let search = web.search_in_words();
+    look.note("web", "web.search", search.clone().unwrap_or_else(|| "none".to_owned()), search.is_some());
+    let configured = hooks.in_words();
+    look.note("hooks", "hooks", in_words(&configured), !configured.is_empty());
     Ok(Runs {
         at_once: values.at_once,
         tools_at_once: values.tools_at_once,
         workspaces: values.workspaces.iter().map(|path| folder(path, folders)).collect::<Result<_, _>>()?,
         keep: values.keep,
         workspace_instructions: values.instructions,
+        child_runs: values.child_runs,
+        experimental: Experimental {
+            branches: values.branches,
+            input_deltas: values.input_deltas,
+            images: values.model_images,
+        },
         sandbox: SandboxSettings {
             mode: values.sandbox,
             strict: values.strict,
@@ -85,6 +121,8 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
         policy: values.policy.clone(),
         models,
         mcp,
+        web,
+        hooks,
         folder: folders.beside.to_owned(),
     })
 }

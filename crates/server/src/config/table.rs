@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use recount_agent::model::ModelName;
 use recount_agent::sandbox::{Mode, SandboxSettings};
+use recount_agent::web::PrivateHost;
+use recount_engine::ArtifactQuota;
 use recount_log_sqlite::Durability;
 use tracing::level_filters::LevelFilter;
 
@@ -19,7 +21,9 @@ use super::options::{LogFormat, Options};
 use super::rooms::RoomAccess;
 use crate::StartError;
 use crate::amounts::sized;
-use crate::limits::{RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX};
+use crate::limits::{
+    ARTIFACTS_OF_A_TASK_MAX, RUNS_AT_ONCE_DEFAULT, RUNS_AT_ONCE_MAX, SWEEP_EVERY_DEFAULT, TOOLS_AT_ONCE_MAX,
+};
 use crate::settings::Lookup;
 
 /// What a setting is in the file.
@@ -129,6 +133,12 @@ settings! { place;
         "bytes of events, likewise: `off`, or a whole number of `B`, `KiB`, `MiB`, `GiB` or `TiB`";
     sweep_every: Duration = Text "retention.sweep_every" flag "--sweep-every", format!("{}m", SWEEP_EVERY_DEFAULT.as_secs() / 60), sweep,
         "the pause between two sweeps, at least `1s`";
+    artifact_task_bytes: u64 = Text "artifacts.task_bytes", sized(ArtifactQuota::default().task_bytes), size,
+        "bytes of artifacts that a task, or a run without one, may keep; more is refused with [`artifact_quota`](errors.md)";
+    artifact_task_count: usize = Number "artifacts.task_count", ArtifactQuota::default().task_count.to_string(), |text| number(text, ARTIFACTS_OF_A_TASK_MAX),
+        "how many artifacts likewise";
+    artifact_upload_bytes: u64 = Text "artifacts.upload_bytes", sized(ArtifactQuota::default().upload_bytes), size,
+        "bytes of uploads that may wait for a run to use them";
     require_token: bool = Bool "access.require_token" flag "--require-token", "false", yes_or_no,
         "`true`: every request requires a token, also from this machine";
     allowed_origins: Vec<String> = List "access.allowed_origins" flag "--allowed-origin", "none", origins,
@@ -157,6 +167,14 @@ settings! { place;
         "how long an unused copy is kept: `off` (until its task or session is deleted), or a time";
     instructions: bool = Bool "workspaces.instructions", "true", yes_or_no,
         "whether runs read the [`AGENTS.md` files](agents.md#instructions-of-a-workspace) of their workspaces";
+    child_runs: bool = Bool "experimental.child_runs", "false", yes_or_no,
+        "`true`: agents have the tool [`spawn_run`](child-runs.md), which starts further runs; `child_run.started` is logged";
+    branches: bool = Bool "experimental.branches", "false", yes_or_no,
+        "`true`: a run that begins at a checkpoint, event or turn of another logs `run.branched_from` ([experimental events](event-protocol-experimental.md))";
+    input_deltas: bool = Bool "experimental.input_deltas", "false", yes_or_no,
+        "`true`: the input of a tool call is logged while the model writes it, as `assistant.tool_call_input_delta`";
+    model_images: bool = Bool "experimental.images", "false", yes_or_no,
+        "`true`: an image that a model makes is kept as an artifact and logged as `assistant.image_block`; otherwise it is dropped";
     sandbox: Mode = Text "sandbox.mode" flag "--sandbox", "auto", sandbox_mode,
         "`auto`: bubblewrap if it works, else Landlock if it works, else no command runs; `bubblewrap` or `landlock`: only that one; `off`: commands run with all the rights of the server";
     strict: bool = Bool "sandbox.strict", "false", yes_or_no,
@@ -177,6 +195,8 @@ settings! { place;
         "the size limit of a workspace: all of a copy, or the growth of a folder that is worked in directly; a command that writes more is killed ([how it is held](sandbox.md#room-in-a-workspace))";
     policy: Option<PathBuf> = PathBeside "policy.file" flag "--policy", "none", optional_path,
         "the [rules](policy.md) that allow, ask about or block tool calls; in the file, relative to its folder";
+    private_hosts: Vec<PrivateHost> = List "web.private_hosts", "none", private_hosts,
+        "hosts that [web tools](tools.md#the-web) may reach although they are not public: a host, `*.` and a host, an address or a network such as `10.1.0.0/16`, with or without a port; comma-separated in the variable";
     model: Option<ModelName> = Text "models.default", "none", model,
         "the model of runs that name none, as `PROVIDER/MODEL`";
     base_paths: Vec<String> = List "aap.base_paths", BASE_PATH_DEFAULT, list,

@@ -53,7 +53,7 @@ fn every_value_says_where_it_comes_from() {
     for row in table::rows() {
         assert_eq!(config.settings.iter().filter(|setting| setting.key == row.key).count(), 1, "{}", row.key);
     }
-    assert_eq!(config.settings.len(), table::rows().len() + 6, "what only the file can say");
+    assert_eq!(config.settings.len(), table::rows().len() + 9, "what only the file can say");
 }
 
 #[test]
@@ -73,6 +73,44 @@ fn who_may_come_in() {
         let options = Options { allowed_origins: vec![bad.into()], ..Options::default() };
         let why = settle(options, &[home]).unwrap_err();
         assert!(why.contains("allowed_origins") && why.contains(bad), "{why}");
+    }
+}
+
+#[test]
+fn keys_of_the_web_are_never_told_and_what_is_wrong_is_named() {
+    let with = |text: &str, environment: &[(&str, &str)]| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, text).unwrap();
+        settle(Options { config: Some(file), data: Some("/d".into()), ..Options::default() }, environment)
+    };
+    let text = "[web]\nprivate_hosts=['wiki.corp', '10.1.0.0/16']\n\
+                [web.hosts.'api.example.com']\nheaders={X-Key='hidden-from-all'}\n\
+                [web.search]\nurl='https://s.example/?key=also-hidden&q={query}'\nheaders_env={X-Token='TOKEN'}\n";
+    let config = with(text, &[("TOKEN", "hidden-in-a-variable")]).unwrap();
+    let told = |key: &str| config.settings.iter().find(|setting| setting.key == key).unwrap().value.clone();
+    assert_eq!(told("web.private_hosts"), "wiki.corp, 10.1.0.0/16");
+    assert_eq!(
+        (told("web.hosts"), told("web.search")),
+        ("api.example.com".to_owned(), "s.example".to_owned())
+    );
+    assert!(!format!("{config:?}").contains("hidden-"), "{config:?}");
+    let secrets = config.runs.web.secrets();
+    let known: Vec<&str> = secrets.iter().map(recount_agent::model::Secret::reveal).collect();
+    assert_eq!(known, ["hidden-from-all", "hidden-in-a-variable"]);
+    for (text, words) in [
+        ("[web]\nprivate_hosts=['http://x/']", "web.private_hosts is \"http://x/\"; use a host"),
+        ("[web]\nprivate_host=['x']", "did you mean `private_hosts`"),
+        ("[web.search]\nurl='https://s.example/{query}'\nsnipet='/x'", "did you mean `snippet`"),
+        ("[web.search]\nurl='https://s.example/'", "web.search.url"),
+        (
+            "[web.search]\nurl='https://s.example/{query}'\nheaders_env={X='NONE'}",
+            "the variable NONE is not set",
+        ),
+        ("[web.hosts.'a/b']\nheaders={X='y'}", "web.hosts.\"a/b\": it is no host"),
+    ] {
+        let why = with(text, &[]).unwrap_err();
+        assert!(why.contains(words), "{why}");
     }
 }
 
@@ -167,6 +205,8 @@ fn the_example_of_the_page_sets_every_setting() {
     let retention = Policy { max_age: Some(days(30)), max_events: Some(5_000_000), max_bytes: Some(5 << 30) };
     assert_eq!((config.durability, config.retention), (Durability::Relaxed, retention));
     assert_eq!(config.sweep_every, Duration::from_secs(30 * 60));
+    let artifacts = ArtifactQuota { task_bytes: 1 << 30, task_count: 50_000, upload_bytes: 256 << 20 };
+    assert_eq!(config.artifacts, artifacts);
     let access = Access {
         require_token: true,
         allowed_origins: vec!["https://app.example".into()],
@@ -231,4 +271,28 @@ fn the_page_about_configuration_says_what_is_so() {
         return;
     }
     assert!(page == expected, "docs/configuration.md is not as the settings are; run with RECOUNT_BLESS=1");
+}
+
+#[test]
+fn hooks_are_checked_and_their_variables_never_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.toml");
+    let text = "[hooks.guard]\nevent='PreToolUse'\ncommand=['./guard']\nenv={KEY='hush-from-all-of-us'}\n";
+    std::fs::write(&file, text).unwrap();
+    let options = || Options { config: Some(file.clone()), data: Some("/d".into()), ..Options::default() };
+    let config = settle(options(), &[]).unwrap();
+    let told = config.settings.iter().find(|setting| setting.key == "hooks").unwrap();
+    let program = folder.path().join("guard");
+    assert_eq!(told.value, format!("guard (PreToolUse: {})", program.display()));
+    let known: Vec<&str> = config.runs.hooks.secrets().iter().map(|secret| secret.reveal()).collect();
+    assert_eq!(known, ["hush-from-all-of-us"]);
+    assert!(!format!("{config:?}").contains("hush"));
+    for (wrong, words) in [
+        ("on_failur='open'", ["hooks.guard", "did you mean `on_failure`"]),
+        ("matcher='Bash'", ["hooks.guard.matcher", "shell_exec"]),
+    ] {
+        std::fs::write(&file, format!("{text}{wrong}\n")).unwrap();
+        let why = settle(options(), &[]).unwrap_err();
+        assert!(words.iter().all(|word| why.contains(word)) && !why.contains("hush"), "{why}");
+    }
 }

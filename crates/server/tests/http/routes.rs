@@ -101,6 +101,8 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         RouteName::ChangeTask => said("task", r#"{"title":"t","budget_tokens":5}"#.into()),
         RouteName::UploadArtifact => created("artifact", "/v1/artifacts/art_", r#"{"some":"bytes"}"#),
         RouteName::GetArtifact => shown("artifact"),
+        RouteName::PinArtifact | RouteName::UnpinArtifact => shown("artifact"),
+        RouteName::DeleteArtifact => shown("deleted"),
         RouteName::ReadArtifact => Happy { object: None, ..shown("") },
         RouteName::ListArtifacts
         | RouteName::ListRunArtifacts
@@ -174,7 +176,7 @@ async fn check_route(house: &House, route: &Route, prefix: &str, number: usize) 
     ) {
         scene.run = orders::ended(house, r#"{"kind":"agent_loop","request_text":"do"}"#).await;
     }
-    if matches!(route.name, RouteName::CreateTaskRun | RouteName::PruneRun) {
+    if matches!(route.name, RouteName::CreateTaskRun | RouteName::PruneRun | RouteName::DeleteArtifact) {
         assert_eq!(house.post(&format!("/v1/runs/{}/cancel", scene.run), "{}").await.status, 200);
     }
     if route.name == RouteName::TakeBackAllowance {
@@ -306,7 +308,14 @@ async fn what_is_not_there_is_a_problem_everywhere() {
         }
         check_problem(&reply, Code::RouteNotFound, target);
     }
-    let scripts = ["/console.js", "/account.js", "/kinds.js", "/page.js", "/prompts.js", "/visible.js"];
+    let scripts = [
+        "/console.js",
+        "/account.js",
+        "/page.js",
+        "/src/overview.js",
+        "/src/run/page.js",
+        "/src/fold/fold.js",
+    ];
     for path in ["/healthz", "/readyz", "/", "/console.css"].into_iter().chain(scripts) {
         let reply = house.ask("DELETE", path, &[], None).await;
         check_problem(&reply, Code::MethodNotAllowed, path);

@@ -141,7 +141,7 @@ impl Wire {
     }
 
     /// The next chunk of a body; the inner `None` is the good end, the outer one a bad end.
-    async fn chunk(&mut self) -> Option<Option<Vec<u8>>> {
+    pub(crate) async fn chunk(&mut self) -> Option<Option<Vec<u8>>> {
         let size = self.line().await?;
         let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("no chunk size: {size:?}"));
         let chunk = self.take(size).await?;

@@ -122,7 +122,7 @@ pub(crate) fn held(level: u8) -> impl Iterator<Item = &'static Requirement> {
     })
 }
 
-/// Rules on replies are about whoever replied, which was us.
+/// Rules on replies are about the sender of the reply, which was this suite.
 fn is_about_producers(rule: &recount_aaep::rule::Rule) -> bool {
     !rule.id.starts_with("reply.") && rule.id != "handshake.unknown" && rule.id != "session.delivered_twice"
 }

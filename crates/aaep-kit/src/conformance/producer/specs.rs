@@ -1,102 +1,6 @@
-//! What is tried of a producer beyond the rules that every conversation is held against: [`CHECKS`], each with the
-//! requirement it is for and the part of the run in which it comes up; and [`REASONS`], why a requirement cannot be
-//! tried from outside. Words only.
-
-/// A part of the run: what is done together, in the order it is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    /// What cannot be undone: bad replies, an acceptance, more replies.
-    Grave,
-    /// A confirmation that is rejected, with several listening.
-    Rejected,
-    /// A hundred replies at once.
-    Race,
-    /// A confirmation that nobody answers.
-    TimedOut,
-    /// An acceptance with changes.
-    Modified,
-    /// The same action asked for twice.
-    Twice,
-    /// Questions.
-    Question,
-    Handoff,
-    /// Prompts with nobody who can answer, or of somebody who leaves.
-    Leaving,
-    /// Sessions without prompts.
-    Plain,
-    /// One story, heard by several readers.
-    Delivery,
-    /// Who may listen and reply.
-    Access,
-    /// Terms.
-    Handshake,
-    /// One story told to many subscriptions with different terms.
-    Terms,
-    /// Terms that change, and the end of a subscription.
-    Renegotiate,
-    /// Readers that are slow, break off, come back or come late.
-    Readers,
-    /// What the producer says of itself.
-    Manifest,
-    /// A stream on which nothing happens.
-    Quiet,
-}
-
-impl Part {
-    pub const ALL: [Part; 18] = [
-        Part::Grave,
-        Part::Rejected,
-        Part::Race,
-        Part::TimedOut,
-        Part::Modified,
-        Part::Twice,
-        Part::Question,
-        Part::Handoff,
-        Part::Leaving,
-        Part::Plain,
-        Part::Delivery,
-        Part::Access,
-        Part::Handshake,
-        Part::Terms,
-        Part::Renegotiate,
-        Part::Readers,
-        Part::Manifest,
-        Part::Quiet,
-    ];
-
-    /// The lowest level at which it is run.
-    pub fn level(self) -> u8 {
-        match self {
-            Part::Plain | Part::Delivery | Part::Access | Part::Manifest | Part::Quiet => 1,
-            Part::Handshake | Part::Terms | Part::Renegotiate | Part::Readers => 3,
-            _ => 2,
-        }
-    }
-
-    /// What is being done, for who waits.
-    pub fn says(self) -> &'static str {
-        match self {
-            Part::Grave => "an action that cannot be undone: bad replies, an acceptance, replies behind it",
-            Part::Rejected => "a confirmation that is rejected while others listen",
-            Part::Race => "a hundred replies to one confirmation",
-            Part::TimedOut => "a confirmation that nobody answers",
-            Part::Modified => "an acceptance with changes",
-            Part::Twice => "the same action asked for twice",
-            Part::Question => "questions and their answers",
-            Part::Handoff => "a handoff",
-            Part::Leaving => "prompts without anybody who can answer",
-            Part::Plain => "sessions without prompts",
-            Part::Delivery => "one story, heard by several readers",
-            Part::Access => "who may listen and reply",
-            Part::Handshake => "requests for a subscription",
-            Part::Terms => "one story for subscriptions with different terms",
-            Part::Renegotiate => "terms that change, and the end of a subscription",
-            Part::Readers => "readers that are slow, break off, come back or come late",
-            Part::Manifest => "the manifest",
-            Part::Quiet => "a stream on which nothing happens",
-        }
-    }
-}
+//! The checks of a producer beyond the rules that every conversation must follow: [`CHECKS`], each with its
+//! requirement and the [`Part`] of the run that makes it; and [`REASONS`], why a requirement cannot be tested from
+//! outside. Data only.
 
 /// One check beyond the rules.
 #[derive(Debug)]
@@ -123,138 +27,160 @@ impl Spec {
     }
 }
 
+/// Parts of the run in their order, each with its lowest level and what is told while it runs; in each, its checks.
 macro_rules! checks {
-    ($( $part:ident { $( $name:ident $requirement:literal $( at $level:literal )? $says:literal; )* } )*) => {
+    ($( $part:ident at $lowest:literal, $does:literal {
+        $( $name:ident $requirement:literal $( at $level:literal )? $says:literal; )*
+    } )*) => {
+        /// A part of the run: what is done together, in the order it is done.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Part { $( #[doc = $does] $part, )* }
+
+        impl Part {
+            pub const ALL: &[Part] = &[$( Part::$part, )*];
+
+            /// The lowest level at which it is run.
+            pub fn level(self) -> u8 {
+                match self { $( Part::$part => $lowest, )* }
+            }
+
+            /// What is running, for progress output.
+            pub fn says(self) -> &'static str {
+                match self { $( Part::$part => $does, )* }
+            }
+        }
+
         $( $(
             #[doc = $says]
             pub(super) static $name: Spec = Spec {
                 requirement: $requirement,
                 name: $says,
                 part: Part::$part,
-                level: { #[allow(unused_mut, unused_assignments, reason = "most have none")] { let mut level = None; $( level = Some($level); )? level } },
+                level: [$( Some($level), )? None][0],
             };
         )* )*
+
         /// All of them, in the order of the run.
         pub static CHECKS: &[&Spec] = &[$( $( &$name, )* )*];
     };
 }
 
 checks! {
-    Grave {
+    Grave at 2, "an action that cannot be undone: invalid replies, an acceptance, late replies" {
         ASKED "R-051" "an action that cannot be undone brings a confirmation when it is asked for";
         BLOCKED "R-070" "nothing is done while the confirmation waits";
         SILENT "R-072" "nothing sounds done while the confirmation waits";
-        BAD_REPLIES "R-078" "replies that are wrong in one thing have no effect";
+        BAD_REPLIES "R-078" "replies with a single error have no effect";
         BARE_REPLY "R-078" "a reply without `subscription_id` and `timestamp` has no effect";
         UNAUTHENTICATED_REPLY "R-077" "a reply with the right token and without credentials has no effect";
-        STRANGER "R-161" "a reply for a subscription that cannot reply, or is not there, has no effect";
+        STRANGER "R-161" "a reply for a subscription that cannot reply, or does not exist, has no effect";
         DONE "R-074" "what is accepted is done";
         REPLY_PATH "R-145" "a reply reaches the producer";
-        FIRST_WINS "R-080" "a second reply, the same or the other way, has no effect";
-        LATE_REPLY "R-089" "a reply behind the end of its session has no effect";
-        ALIKE "R-079" "all bad replies are answered alike, byte for byte";
+        FIRST_WINS "R-080" "a second reply, the same or another, has no effect";
+        LATE_REPLY "R-089" "a reply after the end of its session has no effect";
+        ALIKE "R-079" "all invalid replies get the same answer, byte for byte";
     }
-    Rejected {
+    Rejected at 2, "a confirmation that is rejected while others listen" {
         OTHER_TOKEN "R-162" "the token of an earlier session has no effect on a new prompt";
         REJECTED "R-071" "a rejection is followed by an event, and the action is not done";
-        ALL_HEAR "R-088" "everybody who heard the prompt hears what became of it";
+        ALL_HEAR "R-088" "every subscription with the prompt receives its outcome";
     }
-    Race {
+    Race at 2, "a hundred replies to one confirmation" {
         RACE "R-080" "of a hundred replies over two subscriptions one takes effect";
     }
-    TimedOut {
-        DEFAULT_ON_TIME "R-081" "the default is applied when the time is up, not sooner and not much later";
-        DEFAULT_APPLIED "R-081" "what nobody answered is done exactly when the default is `accept`";
-        EXPIRED "R-081" "a reply behind the timeout has no effect";
+    TimedOut at 2, "a confirmation that nobody answers" {
+        DEFAULT_ON_TIME "R-081" "the default is applied at the timeout, not earlier and not much later";
+        DEFAULT_APPLIED "R-081" "an unanswered action is done exactly when its default is `accept`";
+        EXPIRED "R-081" "a reply after the timeout has no effect";
         COUNTDOWN "R-084" "a long prompt counts down";
     }
-    Modified {
-        MODIFIED "R-087" "an acceptance with changes that nobody supports counts as a rejection";
+    Modified at 2, "an acceptance with changes" {
+        MODIFIED "R-087" "an acceptance with unsupported changes counts as a rejection";
     }
-    Twice {
+    Twice at 2, "the same action asked for twice" {
         ONE_PROMPT "R-073" "an action has one open prompt at a time";
     }
-    Question {
-        WRONG_KIND "R-086" "an answer of the wrong kind leaves the question open, and a right one is taken";
-        KINDS "R-094" "every kind of answer that is listed is taken";
-        UNANSWERED "R-088" "a question that nobody answered is followed by an event that tells of it";
+    Question at 2, "questions and their answers" {
+        WRONG_KIND "R-086" "an answer of the wrong kind leaves the question open for a right one";
+        KINDS "R-094" "every listed kind of answer is accepted";
+        UNANSWERED "R-088" "an unanswered question is followed by an event that reports it";
     }
-    Handoff {
-        HANDED_OVER "R-095" "handing over is announced before the session ends";
-        LARGE_EVENT "R-148" "an event of nearly 64 KiB comes whole";
+    Handoff at 2, "a handoff" {
+        HANDED_OVER "R-095" "a handoff is announced before the session ends";
+        LARGE_EVENT "R-148" "an event of nearly 64 KiB arrives whole";
     }
-    Leaving {
-        CANNOT_REPLY "R-093" "who cannot reply is not asked, and the default is applied";
-        ONE_CANNOT "R-093" "with one who can reply and one who cannot, the prompt waits or takes its default";
-        LAST_LEAVES "R-097" "when everybody who could reply has closed, the default is applied";
-        ONE_LEAVES "R-097" "when one of two has closed, the default is applied or the other's reply counts";
+    Leaving at 2, "prompts without a subscriber that can answer" {
+        CANNOT_REPLY "R-093" "a subscription that cannot reply gets no prompt, and the default is applied";
+        ONE_CANNOT "R-093" "with one subscription that can reply and one that cannot, the prompt waits or takes its default";
+        LAST_LEAVES "R-097" "when every subscription that could reply has closed, the default is applied";
+        ONE_LEAVES "R-097" "when one of two subscriptions has closed, the default is applied or the other's reply counts";
         BROKEN_OFF "R-144" "a broken connection counts as leaving";
     }
-    Plain {
-        SHOWN "R-030" "a session comes when it is asked for";
-        NEW_SESSION "R-032" "every request has a session of its own";
+    Plain at 1, "sessions without prompts" {
+        SHOWN "R-030" "a request starts a session";
+        NEW_SESSION "R-032" "every request starts its own session";
         SAME_AGENT "R-012" "`agent_id` is the same in all sessions";
-        TOOL_SHOWN "R-054" "a tool that takes too long is given up with `timeout`";
-        SECRETS "R-053" "a secret in a request comes up in no text for people";
-        MASKED "R-166" "a secret in a request comes up nowhere in the events";
-        RECENT "R-011" "timestamps are of the time at which events come";
-        HINTED "R-059" "small pieces of output say where they end";
-        VERSIONED "R-018" "all events say their version, or none";
+        TOOL_SHOWN "R-054" "a tool that takes too long ends with `timeout`";
+        SECRETS "R-053" "a secret in a request is in no text for people";
+        MASKED "R-166" "a secret in a request is nowhere in the events";
+        RECENT "R-011" "timestamps are close to the time of arrival";
+        HINTED "R-059" "small pieces of output have a `coalesce_hint`";
+        VERSIONED "R-018" "all events have a version, or none";
         NFC "R-184" "texts are composed";
         RELEASED "R-206" "the build is a release";
         ONE_EACH "R-141" "every frame is one whole message";
     }
-    Delivery {
-        SAME_BYTES "R-140" "two subscriptions with the same terms hear the same bytes";
-        IN_ORDER "R-142" "events come in the order of their session";
-        AT_LEAST_ONCE "R-143" "a connection that broke off and came back has had every event";
-        RESUMED "R-149" "who comes back with `Last-Event-ID` misses nothing";
+    Delivery at 1, "one session with several readers" {
+        SAME_BYTES "R-140" "two subscriptions with the same terms receive the same bytes";
+        IN_ORDER "R-142" "events arrive in the order of their session";
+        AT_LEAST_ONCE "R-143" "after a lost connection and a return, every event was received";
+        RESUMED "R-149" "a return with `Last-Event-ID` misses nothing";
     }
-    Access {
-        REFUSED "R-163" "every route refuses who has no credentials";
+    Access at 1, "who may listen and reply" {
+        REFUSED "R-163" "every route refuses requests without credentials";
         CREDENTIALS "R-160" "subscribers of other hosts need credentials";
         PLAIN_HTTP "R-146" "plain HTTP is for one machine";
     }
-    Handshake {
-        ANSWERED "R-111" "every request is answered, malformed ones too";
-        SIGNED_ONLY "R-113" "who wants signed manifests only gets one, or is refused with the code for it";
+    Handshake at 3, "requests for a subscription" {
+        ANSWERED "R-111" "every request is answered, even a malformed one";
+        SIGNED_ONLY "R-113" "a request for signed manifests only gets one, or is refused with its code";
         UNKNOWN_EXTENSION "R-114" "a request with capabilities of an unknown extension is accepted";
         VERSION "R-203" "an unsupported version is refused";
-        FULL "R-131" "one subscription too many is refused with a time to come again";
-        LARGE "R-148" "a request of 64 KiB is taken";
+        FULL "R-131" "one subscription too many is refused with a time to retry";
+        LARGE "R-148" "a request of 64 KiB is accepted";
     }
-    Terms {
-        RATE "R-115" "no second has more events than were agreed";
-        PROGRESS_RATE "R-039" "progress keeps to the rate that was agreed";
-        CRITICAL "R-116" "a prompt comes at once through a full bucket and past filters";
-        FILTERED "R-117" "what the filters leave out is not sent, and the rest is";
-        NUMBERED "R-015" at 3 "what the filters leave out leaves no gaps in the numbers";
-        EXACT "R-118" "what is joined for a slow subscription is the text that others heard";
-        BOUNDARIES "R-060" "pieces end at the boundaries that were agreed, or are finer and say so";
-        AS_MANY "R-042" "a terse subscription hears as many events as a detailed one";
+    Terms at 3, "one session on subscriptions with different terms" {
+        RATE "R-115" "no second has more events than agreed";
+        PROGRESS_RATE "R-039" "progress keeps to the agreed rate";
+        CRITICAL "R-116" "a prompt passes rate limits and filters at once";
+        FILTERED "R-117" "filtered events are not sent, and all others are";
+        NUMBERED "R-015" at 3 "filtered events leave no gaps in the numbers";
+        EXACT "R-118" "joined text of a slow subscription equals the text of others";
+        BOUNDARIES "R-060" "pieces end at the agreed boundaries, or are finer and say so";
+        AS_MANY "R-042" "a terse subscription receives as many events as a detailed one";
         ADAPTS "R-126" "load, pace and verbosity change what is sent";
-        NO_LANGUAGE "R-183" "a language that is not there keeps nothing back";
+        NO_LANGUAGE "R-183" "an unavailable language withholds no events";
         HIGHEST_LEVEL "R-125" "a subscription of level 1 gets no prompts";
-        OLDEST "R-205" "events are of no later version than was agreed";
+        OLDEST "R-205" "events have no later version than agreed";
     }
-    Renegotiate {
-        RENEGOTIATED "R-120" "new terms are answered, and later events keep to them";
-        NEW_LANGUAGE "R-188" "a language that is negotiated anew holds for later events";
-        CLOSED "R-122" "nothing comes after a close";
+    Renegotiate at 3, "renegotiation and the end of a subscription" {
+        RENEGOTIATED "R-120" "new terms are answered, and later events follow them";
+        NEW_LANGUAGE "R-188" "a renegotiated language applies to later events";
+        CLOSED "R-122" "nothing is sent after a close";
     }
-    Readers {
+    Readers at 3, "readers that are slow, disconnect, return or join late" {
         NOT_HELD_UP "R-123" "a subscription that does not read holds up no other";
-        STALLED "R-151" "who did not read for a while loses nothing critical and no text";
-        SURVIVES "R-121" "the producer goes on after connections that broke off";
-        AGED "R-149" "who comes back with an id that is not known is told how it stands";
-        MIDWAY "R-150" "who comes amid a session is told how it stands";
+        STALLED "R-151" "a reader that stalls loses no critical event and no text";
+        SURVIVES "R-121" "the producer continues after lost connections";
+        AGED "R-149" "a return with an unknown id gets the current state";
+        MIDWAY "R-150" "a late subscription gets the current state";
     }
-    Manifest {
-        MANIFEST "R-124" "there is a manifest, and it agrees with what was seen";
+    Manifest at 1, "the manifest" {
+        MANIFEST "R-124" "there is a manifest, and it agrees with the conversation";
         SEVERAL_AGENTS "R-209" "a session with several agents is declared";
     }
-    Quiet {
-        HEARTBEAT "R-152" "a quiet stream shows within 35 seconds that it is alive";
+    Quiet at 1, "an idle stream" {
+        HEARTBEAT "R-152" "an idle stream sends a heartbeat within 35 seconds";
     }
 }
 

@@ -294,7 +294,7 @@ impl<'r> Stage<'r> {
                 let sessions = format!("{base}/sessions");
                 let body = json!({"user_message": text}).to_string();
                 match caller.post(&sessions, body.as_bytes()).await {
-                    Ok(begun) if begun.is_success() => Ok(()),
+                    Ok(reply) if reply.is_success() => Ok(()),
                     _ => taken(&url, reply.status, &reply.body),
                 }
             }
@@ -394,6 +394,20 @@ impl<'r> Stage<'r> {
         evidence: impl IntoIterator<Item = String>,
     ) {
         self.note(spec, Outcome::Failed, said, evidence);
+    }
+
+    /// Fails with what is amiss and its evidence, where there is any, and passes otherwise.
+    pub(super) fn hold(
+        &self,
+        spec: &'static Spec,
+        evidence: Option<impl IntoIterator<Item = String>>,
+        amiss: impl Into<String>,
+        right: impl Into<String>,
+    ) {
+        match evidence {
+            Some(evidence) => self.failed(spec, amiss, evidence),
+            None => self.passed(spec, right),
+        }
     }
 
     pub(super) fn not_shown(&self, spec: &'static Spec, why: impl Into<String>) {

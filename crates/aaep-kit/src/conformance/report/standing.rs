@@ -1,9 +1,9 @@
-//! What the checks of a report amount to: the verdict, the level reached and the claim that may be made (§9.8). A level
-//! is given only when each requirement of it that must hold was shown. Start at [`Report::verdict`].
+//! Evaluates a report: the verdict, the level reached and the claim that may be made (§9.8). A level is reached only
+//! when each mandatory requirement of it was shown. Entry: [`Report::verdict`].
 //!
-//! Knows nothing of how checks are made or printed.
+//! It does not know how checks are made or printed.
 
-use super::{Check, Outcome, Report, Tally, Verdict};
+use super::{Check, LevelVerdict, Outcome, Report, Tally};
 use crate::conformance::SUITE;
 use crate::conformance::requirements::{Requirement, Strength};
 
@@ -28,13 +28,13 @@ impl Report {
         matches!(self.tally(), Tally { failed: 0, passed: 1.., .. }) && self.unshown().is_empty()
     }
 
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> LevelVerdict {
         match self.tally() {
-            Tally { failed: 1.., .. } => Verdict::Failed,
-            _ if self.partial => Verdict::NoClaim,
-            _ if !self.unshown().is_empty() => Verdict::NotShown,
-            Tally { passed: 0, .. } => Verdict::NoClaim,
-            _ => Verdict::Passed,
+            Tally { failed: 1.., .. } => LevelVerdict::Failed,
+            _ if self.partial => LevelVerdict::NoClaim,
+            _ if !self.unshown().is_empty() => LevelVerdict::NotShown,
+            Tally { passed: 0, .. } => LevelVerdict::NoClaim,
+            _ => LevelVerdict::Passed,
         }
     }
 
@@ -69,7 +69,7 @@ impl Report {
         let reached = self.reached().filter(|_| !self.partial);
         let reached = reached.map_or(String::new(), |reached| format!(" (level {reached} was reached)"));
         match self.verdict() {
-            Verdict::Passed => {
+            LevelVerdict::Passed => {
                 let outside = self.outside();
                 let except = match outside.len() {
                     0 => String::new(),
@@ -77,8 +77,10 @@ impl Report {
                 };
                 format!("{name}: AAEP {protocol} {side}, level {level}{except}; {by}")
             }
-            Verdict::Failed => format!("{name}: no AAEP {protocol} {side} of level {level}{reached}; {by}"),
-            Verdict::NotShown => {
+            LevelVerdict::Failed => {
+                format!("{name}: no AAEP {protocol} {side} of level {level}{reached}; {by}")
+            }
+            LevelVerdict::NotShown => {
                 let unshown = self.unshown();
                 let count = match unshown.len() {
                     1 => "one requirement".to_owned(),
@@ -90,7 +92,7 @@ impl Report {
                     unshown.join(", ")
                 )
             }
-            Verdict::NoClaim => {
+            LevelVerdict::NoClaim => {
                 format!("{name}: no claim, because not everything of level {level} was looked at; {by}")
             }
         }

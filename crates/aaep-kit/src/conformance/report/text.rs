@@ -1,5 +1,5 @@
-//! A report as a text to be read from top to bottom, aloud as well: the claim, how much came out which way, then the
-//! levels one by one, and in each what failed first, with the lines that show it.
+//! Writes a report as text that also reads well aloud: the claim, the totals, then each level with its failures first
+//! and the lines that show them.
 
 use super::standing::leaves_open;
 use super::{Check, Outcome, Report};

@@ -8,24 +8,26 @@ use serde_json::Value;
 use super::talk::Said;
 use super::trial::{Issued, Trial};
 use super::voice::Asked;
-use super::{Answers, coverage, stage::What};
+use super::{Answers, Expectation, coverage, stage::What};
 use crate::conformance::Outcome;
 use crate::conformance::requirements::Requirement;
 use crate::limits;
 
-const FORM: &str = "its replies are as the schemas say";
-const TOKENS: &str = "its replies bear tokens that it was sent, byte for byte, and no others";
-const ALLOWED: &str = "it decides only what the prompt allows";
-const CONFIGURED: &str = "it answers as it is set up to, and not otherwise";
-const KIND: &str = "it answers questions with a kind of answer that they take";
-const LATE: &str = "it does not answer when the time is up";
-const ENTITLED: &str = "it brings its token with every request";
+const FORM: Expectation = Expectation("R-078", "its replies match their schemas");
+const TOKENS: Expectation =
+    Expectation("R-076", "its replies return the tokens that it was sent, byte for byte");
+const ALLOWED: Expectation = Expectation("R-078", "it decides only what the prompt allows");
+const CONFIGURED: Expectation = Expectation("R-091", "it answers as configured");
+const UNASKED: Expectation = Expectation("R-091", "it answers nothing by itself");
+const KIND: Expectation = Expectation("R-086", "it answers questions with an accepted kind of answer");
+const LATE: Expectation = Expectation("R-090", "it does not answer after the timeout");
+const ENTITLED: Expectation = Expectation("R-163", "it sends its token with every request");
 
 pub(super) fn run(trial: &mut Trial<'_>) {
     trial.fresh();
     for (id, covered) in coverage::ALL {
         if let (coverage::Coverage::Outside(why), Some(row)) = (covered, Requirement::named(id)) {
-            trial.check(row.id, row.says, Outcome::Outside((*why).to_owned()), "");
+            trial.check(Expectation(row.id, row.says), Outcome::Outside((*why).to_owned()), "");
         }
     }
     let seen = trial.stage.since(0);
@@ -39,27 +41,22 @@ pub(super) fn run(trial: &mut Trial<'_>) {
         });
         let said =
             bare.as_ref().map_or("it did".to_owned(), |path| format!("a request for `{path}` came without"));
-        trial.hold("R-163", ENTITLED, bare.is_none(), said);
+        trial.hold(ENTITLED, bare.is_none(), said);
     } else {
-        let why = "no token was asked for; say --want-token to ask for one".to_owned();
-        trial.check("R-163", ENTITLED, Outcome::Inapplicable(why), "");
+        trial.inapplicable(ENTITLED, "no token was asked for; say --want-token to ask for one");
     }
     if trial.subject.answers == Answers::Nobody {
         let said = match replies.first() {
             Some(reply) => format!("nobody told it to, and it sent `{}`", short(&reply.text)),
             None => format!("{} prompts were left alone", issued.len()),
         };
-        trial.hold("R-091", "it answers nothing by itself", replies.is_empty(), said);
+        trial.hold(UNASKED, replies.is_empty(), said);
     }
     tokens(trial, &replies, &issued);
     if replies.is_empty() {
-        let why = || Outcome::NotShown("it sent no reply".into());
-        for (requirement, name) in
-            [("R-078", FORM), ("R-078", ALLOWED), ("R-086", KIND), ("R-090", LATE), ("R-091", CONFIGURED)]
-        {
-            if requirement != "R-091" || trial.decision().is_some() {
-                trial.check(requirement, name, why(), "");
-            }
+        let configured = trial.decision().map(|_| CONFIGURED);
+        for expectation in [FORM, ALLOWED, KIND, LATE].into_iter().chain(configured) {
+            trial.not_shown(expectation, "it sent no reply");
         }
         return;
     }
@@ -75,12 +72,11 @@ fn short(text: &str) -> String {
 
 fn tokens(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
     if replies.is_empty() {
-        let why = "it sent no reply".to_owned();
-        return trial.check("R-076", TOKENS, Outcome::NotShown(why), "");
+        return trial.not_shown(TOKENS, "it sent no reply");
     }
     let strange = replies.iter().find(|reply| !issued.contains_key(reply.token()));
     let said = match strange {
-        None => format!("so it was with {} replies", replies.len()),
+        None => format!("{} replies checked", replies.len()),
         Some(reply) => {
             let token = reply.token();
             let like = issued.keys().find(|known| {
@@ -93,7 +89,7 @@ fn tokens(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issu
             }
         }
     };
-    trial.hold("R-076", TOKENS, strange.is_none(), said);
+    trial.hold(TOKENS, strange.is_none(), said);
 }
 
 fn form(trial: &mut Trial<'_>, replies: &[Said]) {
@@ -106,9 +102,9 @@ fn form(trial: &mut Trial<'_>, replies: &[Said]) {
     let (outcome, said) = match (errors, warnings) {
         (Some((what, reply)), _) => (Outcome::Failed, format!("{what} in `{}`", short(&reply.text))),
         (None, Some((what, reply))) => (Outcome::Warned, format!("{what} in `{}`", short(&reply.text))),
-        (None, None) => (Outcome::Passed, format!("so it was with {} replies", replies.len())),
+        (None, None) => (Outcome::Passed, format!("{} replies checked", replies.len())),
     };
-    trial.check("R-078", FORM, outcome, said);
+    trial.check(FORM, outcome, said);
 }
 
 fn decisions(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
@@ -124,17 +120,17 @@ fn decisions(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, I
     let wrong = confirmations.iter().find(|(reply, issued)| !allowed(issued, reply.decision()));
     let said = match wrong {
         Some((reply, _)) => format!("it sent `{}` where that was not allowed", short(reply.decision())),
-        None => format!("so it was with {} decisions", confirmations.len()),
+        None => format!("{} decisions checked", confirmations.len()),
     };
-    trial.hold("R-078", ALLOWED, wrong.is_none(), said);
+    trial.hold(ALLOWED, wrong.is_none(), said);
     let Some(right) = trial.decision() else { return };
     let narrow = |issued: &Issued| issued.prompt.event.value.get("allowed_replies").is_some();
     let otherwise = confirmations.iter().find(|(reply, issued)| !narrow(issued) && reply.decision() != right);
     let said = match otherwise {
-        Some((reply, _)) => format!("it is set up to {right}, and sent `{}`", short(reply.decision())),
+        Some((reply, _)) => format!("it is configured to {right}, and sent `{}`", short(reply.decision())),
         None => format!("{}, and every decision was `{right}`", trial.subject.answers.says()),
     };
-    trial.hold("R-091", CONFIGURED, otherwise.is_none(), said);
+    trial.hold(CONFIGURED, otherwise.is_none(), said);
 }
 
 fn kinds(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
@@ -144,8 +140,7 @@ fn kinds(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issue
         .filter(|(_, issued)| issued.prompt.asked != Asked::Confirmation)
         .collect();
     if answers.is_empty() {
-        let why = "it answered no question".to_owned();
-        return trial.check("R-086", KIND, Outcome::NotShown(why), "");
+        return trial.not_shown(KIND, "it answered no question");
     }
     let fits = |reply: &Said, issued: &Issued| {
         let response = reply.value.get("response");
@@ -168,9 +163,9 @@ fn kinds(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issue
         Some((reply, issued)) => {
             format!("asked for {:?} it sent `{}`", issued.prompt.asked, short(&reply.text))
         }
-        None => format!("so it was with {} answers", answers.len()),
+        None => format!("{} answers checked", answers.len()),
     };
-    trial.hold("R-086", KIND, wrong.is_none(), said);
+    trial.hold(KIND, wrong.is_none(), said);
 }
 
 fn late(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued>) {
@@ -186,5 +181,5 @@ fn late(trial: &mut Trial<'_>, replies: &[Said], issued: &HashMap<String, Issued
         }
         None => "every reply came in time".to_owned(),
     };
-    trial.hold("R-090", LATE, late.is_none(), said);
+    trial.hold(LATE, late.is_none(), said);
 }

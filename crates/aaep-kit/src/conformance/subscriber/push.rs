@@ -1,5 +1,5 @@
-//! For subscribers that listen: events are brought to them, the way the protocol's public suite does it (`POST` to
-//! `{url}/messages`, or frames on a WebSocket). Over HTTP only statuses show; nothing is told of replies.
+//! Sends events to subscribers that listen, as the protocol's public suite does: `POST` to `{url}/messages`, or frames
+//! on a WebSocket. Only HTTP statuses and closed sockets are observed; replies are not.
 
 use std::time::Duration;
 
@@ -9,15 +9,14 @@ use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::voice::Voice;
-use super::{Told, TrialError};
+use super::{Expectation, TrialError, TrialNotice};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
 use crate::limits;
 
 /// Something to bring, and whether it may be refused.
 struct Load {
-    requirement: &'static str,
-    name: &'static str,
+    expects: Expectation,
     body: Vec<u8>,
     /// What is no event may be refused with 400; what is one may not.
     may_refuse: bool,
@@ -25,7 +24,11 @@ struct Load {
 
 fn loads(world: &World) -> Vec<Load> {
     let mut voice = Voice::new(world);
-    let load = |requirement, name, body: Vec<u8>, may_refuse| Load { requirement, name, body, may_refuse };
+    let load = |requirement, name, body: Vec<u8>, may_refuse| Load {
+        expects: Expectation(requirement, name),
+        body,
+        may_refuse,
+    };
     let text = |event: super::voice::Event| event.value.to_string().into_bytes();
     let core = recount_aaep::kind::CONTEXT;
     let both = json!([core, "https://example.org/extension/v1"]);
@@ -38,7 +41,7 @@ fn loads(world: &World) -> Vec<Load> {
         load("R-145", "it takes an event", whole, false),
         load(
             "R-005",
-            "it takes an event of a type that it does not know",
+            "it takes an event of an unknown type",
             text(voice.progress(1, 2).with(json!({"type": "xray:thing.happened", "@context": both}))),
             false,
         ),
@@ -50,7 +53,7 @@ fn loads(world: &World) -> Vec<Load> {
         ),
         load(
             "R-017",
-            "it takes objects of extensions that it does not know",
+            "it takes objects of unknown extensions",
             text(voice.progress(1, 2).with(json!({"@context": both, "extensions": {"xray": {"dose": 3}}}))),
             false,
         ),
@@ -63,7 +66,7 @@ fn loads(world: &World) -> Vec<Load> {
         ),
         load(
             "R-021",
-            "it bears an event of more than 64 KiB",
+            "it survives an event of more than 64 KiB",
             text(
                 voice
                     .progress(1, 2)
@@ -73,12 +76,12 @@ fn loads(world: &World) -> Vec<Load> {
         ),
         load(
             "R-003",
-            "it bears an event of another protocol",
+            "it survives an event of another protocol",
             text(voice.progress(1, 2).with(foreign)),
             true,
         ),
-        load("R-025", "it bears half an event", half, true),
-        load("R-022", "it bears what is no JSON in UTF-8", b"\xff\xfe{\"type\":}".to_vec(), true),
+        load("R-025", "it survives half an event", half, true),
+        load("R-022", "it survives bytes that are not JSON in UTF-8", b"\xff\xfe{\"type\":}".to_vec(), true),
     ]
 }
 
@@ -95,7 +98,7 @@ pub async fn run(
     world: &World,
     url: &str,
     level: u8,
-    sink: &mut (dyn FnMut(Told<'_>) + Send),
+    sink: &mut (dyn FnMut(TrialNotice<'_>) + Send),
 ) -> Result<Report, TrialError> {
     let mut report = Report::new(world, Side::Subscriber, url, level);
     report.partial = true;
@@ -114,16 +117,17 @@ pub async fn run(
         let (outcome, said) = match (took, after) {
             (Took::Broke(what), _) => (Outcome::Failed, what),
             (_, Some(Took::Broke(what) | Took::Refused(what))) => {
-                (Outcome::Failed, format!("behind it an ordinary event was not taken: {what}"))
+                (Outcome::Failed, format!("after it an ordinary event was not taken: {what}"))
             }
             (Took::Well(what), _) => (Outcome::Passed, what),
             (Took::Refused(what), _) if load.may_refuse => (Outcome::Passed, what),
             (Took::Refused(what), _) => (Outcome::Failed, what),
         };
-        let level = Requirement::named(load.requirement).map_or(1, |row| row.level);
+        let Expectation(requirement, name) = load.expects;
+        let level = Requirement::named(requirement).map_or(1, |row| row.level);
         if level <= report.level {
-            let check = Check::new(load.requirement, load.name, level, outcome, said);
-            sink(Told::Check(&check));
+            let check = Check::new(requirement, name, level, outcome, said);
+            sink(TrialNotice::Check(&check));
             report.checks.push(check);
         }
     }

@@ -23,7 +23,7 @@ use state::{Out, Shared};
 
 /// Where a line stands that a subscriber has open.
 #[derive(Debug, Clone)]
-pub(crate) struct Open {
+pub(crate) struct OpenStream {
     pub line: u64,
     pub face: Face,
     pub subscription: Option<String>,
@@ -119,9 +119,10 @@ impl Stage {
     }
 
     /// Lines that events can be sent on now.
-    pub(crate) fn lines(&self) -> Vec<Open> {
-        self.shared
-            .with(|state| state.lines.iter().filter(|line| line.ready).map(state::Line::open).collect())
+    pub(crate) fn lines(&self) -> Vec<OpenStream> {
+        self.shared.with(|state| {
+            state.lines.iter().filter(|line| line.ready).map(state::StreamState::open).collect()
+        })
     }
 
     /// Waits until what was seen behind the mark answers the question, at most for so long.
@@ -155,8 +156,9 @@ impl Stage {
     }
 
     /// Waits until a line is open, at most for so long.
-    pub(crate) async fn wait_open(&self, patience: Duration) -> Option<Open> {
-        self.look(patience, |state| state.lines.iter().rfind(|line| line.ready).map(state::Line::open)).await
+    pub(crate) async fn wait_open(&self, patience: Duration) -> Option<OpenStream> {
+        self.look(patience, |state| state.lines.iter().rfind(|line| line.ready).map(state::StreamState::open))
+            .await
     }
 
     /// Waits until an open line has a subscription, at most for so long.

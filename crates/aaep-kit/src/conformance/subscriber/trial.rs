@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::coverage;
 use super::piece::Piece;
 use super::process::Process;
-use super::stage::{Face, Open, Seen, Stage, What};
+use super::stage::{Face, OpenStream, Seen, Stage, What};
 use super::talk::Said;
 use super::voice::{Event, Prompt, Voice};
-use super::{Answers, Subject, Told, TrialError};
+use super::{Answers, Expectation, Subject, TrialError, TrialNotice};
 use crate::conformance::requirements::Requirement;
 use crate::conformance::{Check, Outcome, Report, Side};
 use crate::limits;
@@ -57,7 +57,7 @@ pub(super) struct Trial<'a> {
     pub(super) took: Vec<Duration>,
     process: Option<Process>,
     report: Report,
-    sink: &'a mut (dyn FnMut(Told<'_>) + Send),
+    sink: &'a mut (dyn FnMut(TrialNotice<'_>) + Send),
     began: Instant,
     /// What was said since the present check began.
     spoken: Vec<(Instant, String)>,
@@ -71,7 +71,7 @@ impl<'a> Trial<'a> {
         world: &'a World,
         subject: &'a Subject,
         level: u8,
-        sink: &'a mut (dyn FnMut(Told<'_>) + Send),
+        sink: &'a mut (dyn FnMut(TrialNotice<'_>) + Send),
     ) -> Result<Trial<'a>, TrialError> {
         let address = subject.address;
         let stage = Stage::open(world, address, subject.token.clone())
@@ -116,13 +116,13 @@ impl<'a> Trial<'a> {
         let rows = coverage::ALL.iter().filter_map(|(id, _)| Requirement::named(id));
         let missing: Vec<&Requirement> = rows.filter(|row| !looked_at.contains(row.id)).collect();
         for row in missing {
-            let why = "the trial did not come so far".to_owned();
-            self.check(row.id, row.says, Outcome::NotShown(why), "");
+            let why = "the test ended before this check".to_owned();
+            self.check(Expectation(row.id, row.says), Outcome::NotShown(why), "");
         }
     }
 
     pub(super) fn note(&mut self, words: &str) {
-        (self.sink)(Told::Note(words));
+        (self.sink)(TrialNotice::Note(words));
     }
 
     /// The name and version that it gives itself.
@@ -167,13 +167,8 @@ impl<'a> Trial<'a> {
     }
 
     /// A check at the level of its requirement; above the level that is tried it is not made.
-    pub(super) fn check(
-        &mut self,
-        requirement: &'static str,
-        name: &'static str,
-        outcome: Outcome,
-        said: impl Into<String>,
-    ) {
+    pub(super) fn check(&mut self, expectation: Expectation, outcome: Outcome, said: impl Into<String>) {
+        let Expectation(requirement, name) = expectation;
         let level = Requirement::named(requirement).map_or(1, |row| row.level);
         if level > self.level {
             return;
@@ -182,20 +177,22 @@ impl<'a> Trial<'a> {
         if matches!(check.outcome, Outcome::Failed | Outcome::Warned) {
             check = check.with_all(self.conversation());
         }
-        (self.sink)(Told::Check(&check));
+        (self.sink)(TrialNotice::Check(&check));
         self.report.checks.push(check);
     }
 
     /// The same where it either holds or not.
-    pub(super) fn hold(
-        &mut self,
-        requirement: &'static str,
-        name: &'static str,
-        holds: bool,
-        said: impl Into<String>,
-    ) {
+    pub(super) fn hold(&mut self, expectation: Expectation, holds: bool, said: impl Into<String>) {
         let outcome = if holds { Outcome::Passed } else { Outcome::Failed };
-        self.check(requirement, name, outcome, said);
+        self.check(expectation, outcome, said);
+    }
+
+    pub(super) fn not_shown(&mut self, expectation: Expectation, why: impl Into<String>) {
+        self.check(expectation, Outcome::NotShown(why.into()), "");
+    }
+
+    pub(super) fn inapplicable(&mut self, expectation: Expectation, why: impl Into<String>) {
+        self.check(expectation, Outcome::Inapplicable(why.into()), "");
     }
 
     /// What was said to and fro since the present check began; of much the end.
@@ -236,7 +233,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Waits until it is connected, at most for so long.
-    pub(super) async fn connected(&mut self, patience: Duration) -> Option<Open> {
+    pub(super) async fn connected(&mut self, patience: Duration) -> Option<OpenStream> {
         let limit = recount_world::moment() + patience;
         loop {
             let left = limit.checked_duration_since(recount_world::moment())?;
@@ -252,7 +249,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Waits for it to come, at most for so long, and begins a session.
-    pub(super) async fn arrive(&mut self, patience: Duration) -> Option<Open> {
+    pub(super) async fn arrive(&mut self, patience: Duration) -> Option<OpenStream> {
         let limit = recount_world::moment() + patience;
         loop {
             let left = limit.checked_duration_since(recount_world::moment())?;
@@ -300,6 +297,14 @@ impl<'a> Trial<'a> {
         Ok(!self.stage.lines().is_empty())
     }
 
+    /// What stopped answering is not asked on and on: a fresh one, where one can be had.
+    pub(super) async fn recover(&mut self, sign: &Sign) -> Result<(), TrialError> {
+        if matches!(sign, Sign::Silent) {
+            self.renew().await?;
+        }
+        Ok(())
+    }
+
     // Talking.
 
     pub(super) async fn put(&mut self, piece: &Piece) -> usize {
@@ -333,6 +338,12 @@ impl<'a> Trial<'a> {
         self.ask_for(prompt, piece, waits).await
     }
 
+    /// The same for a prompt that need not be answered.
+    pub(super) async fn ask_quietly(&mut self, prompt: Prompt) -> Sign {
+        let (piece, quiet) = (prompt.event.piece(), self.quiet());
+        self.ask_for(prompt, &piece, quiet).await
+    }
+
     pub(super) async fn ask_for(&mut self, prompt: Prompt, piece: &Piece, waits: Duration) -> Sign {
         let mark = self.stage.mark();
         let (token, sent) = (prompt.token.clone(), recount_world::moment());
@@ -349,6 +360,20 @@ impl<'a> Trial<'a> {
             self.took.push(*after);
         }
         sign
+    }
+
+    /// A confirmation with a token of its own.
+    pub(super) fn draw(&mut self, seconds: u32) -> Prompt {
+        let token = self.voice.token();
+        self.voice.confirmation(token, seconds)
+    }
+
+    /// Sends a prompt and does not wait; answers when it was sent.
+    pub(super) async fn issue(&mut self, prompt: &Prompt) -> Instant {
+        let sent = recount_world::moment();
+        self.issued.push(Issued { prompt: prompt.clone(), sent });
+        self.say(&prompt.event).await;
+        sent
     }
 
     /// Looks for the reply to a token, or for the end of the connection.
@@ -376,8 +401,7 @@ impl<'a> Trial<'a> {
     pub(super) async fn probe_as(&mut self, on_the_wire: impl FnOnce(&Event) -> Piece) -> Sign {
         let waiting = self.voice.go("awaiting_input");
         self.say(&waiting).await;
-        let token = self.voice.token();
-        let prompt = self.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS);
+        let prompt = self.draw(limits::TRIAL_PROMPT_SECONDS);
         let piece = on_the_wire(&prompt.event);
         let sign = self.ask(prompt, &piece).await;
         self.follow(&sign).await;

@@ -1,11 +1,11 @@
-//! Calls, prompts and outputs of a session: which opened, which closed, and how. The checker says that they did; here
-//! are only their names and numbers.
+//! Calls, prompts and outputs of a session: when each opened and closed, and how it ended. The checker decides that;
+//! only names and numbers are kept here.
 
 use super::super::aaep::Reading;
 use super::super::aaep::field::Field;
 use super::super::aaep::kind::Kind;
 use super::super::aaep::session::{Standing, View};
-use super::super::model::{Outcome, Part, Session, Sort};
+use super::super::model::{Part, PartOutcome, Session, Sort};
 use super::super::said::{Saying, cut_to};
 use crate::limits;
 
@@ -54,7 +54,7 @@ pub(super) fn opened(
         line,
         from: session.told,
         to: None,
-        outcome: Outcome::Open,
+        outcome: PartOutcome::Open,
         pieces: 0,
     });
     session.open.push(session.parts.len() - 1);
@@ -90,45 +90,45 @@ pub(super) fn settle(
         let outcome = match part.sort {
             Sort::Call if kind == Kind::ToolCompleted && view.call(part.heard) != Some(true) => back(event),
             Sort::Output if kind == Kind::OutputStreaming && view.output(part.heard) != Some(true) => {
-                Outcome::Complete
+                PartOutcome::Complete
             }
             Sort::Prompt => became(view.prompt(part.heard)),
-            _ => Outcome::Open,
+            _ => PartOutcome::Open,
         };
-        if outcome != Outcome::Open {
+        if outcome != PartOutcome::Open {
             close(part, outcome, now, saying);
         }
-        outcome == Outcome::Open
+        outcome == PartOutcome::Open
     });
 }
 
-fn close(part: &mut Part, outcome: Outcome, now: u32, saying: &mut Saying) {
+fn close(part: &mut Part, outcome: PartOutcome, now: u32, saying: &mut Saying) {
     part.outcome = outcome;
     part.to = Some(now);
     let name = part.sort.at_the_beginning();
     saying.format(format_args!(" {name} {} {}.", part.number, outcome.says()));
 }
 
-fn back(event: &Reading<'_>) -> Outcome {
+fn back(event: &Reading<'_>) -> PartOutcome {
     match event.text(Field::Status).as_deref() {
-        Some("success") => Outcome::Success,
-        Some("error") => Outcome::Error,
-        Some("timeout") => Outcome::Timeout,
-        _ => Outcome::Back,
+        Some("success") => PartOutcome::Success,
+        Some("error") => PartOutcome::Error,
+        Some("timeout") => PartOutcome::Timeout,
+        _ => PartOutcome::Back,
     }
 }
 
-fn became(standing: Option<Standing>) -> Outcome {
+fn became(standing: Option<Standing>) -> PartOutcome {
     match standing {
-        Some(Standing::Open) => Outcome::Open,
-        Some(Standing::Accepted) => Outcome::Accepted,
-        Some(Standing::Modified) => Outcome::Modified,
-        Some(Standing::Rejected) => Outcome::Rejected,
-        Some(Standing::Answered) => Outcome::Answered,
-        Some(Standing::TimedOut) => Outcome::TimedOut,
+        Some(Standing::Open) => PartOutcome::Open,
+        Some(Standing::Accepted) => PartOutcome::Accepted,
+        Some(Standing::Modified) => PartOutcome::Modified,
+        Some(Standing::Rejected) => PartOutcome::Rejected,
+        Some(Standing::Answered) => PartOutcome::Answered,
+        Some(Standing::TimedOut) => PartOutcome::TimedOut,
         // It was open until now, so it was its default that the call used.
-        Some(Standing::Used) => Outcome::DefaultAccepted,
-        Some(Standing::Presumed | Standing::Unaccepted) | None => Outcome::Unrecorded,
+        Some(Standing::Used) => PartOutcome::DefaultAccepted,
+        Some(Standing::Presumed | Standing::Unaccepted) | None => PartOutcome::Unrecorded,
     }
 }
 
@@ -142,17 +142,19 @@ pub(super) fn answered(session: &mut Session, heard: u64, standing: Option<Stand
     let part = &mut session.parts[at];
     let number = part.number;
     let outcome = standing.map_or(part.outcome, |standing| became(Some(standing)));
-    let was_open = part.outcome == Outcome::Open;
-    let told_late = part.outcome == Outcome::Unrecorded || part.outcome == Outcome::TimedOut;
+    let was_open = part.outcome == PartOutcome::Open;
+    let told_late = part.outcome == PartOutcome::Unrecorded || part.outcome == PartOutcome::TimedOut;
     match outcome {
-        Outcome::Open => {
+        PartOutcome::Open => {
             saying.format(format_args!(" It does not settle prompt {number}, which stays open."));
         }
         outcome if was_open => {
             close(part, outcome, now, saying);
             session.open.retain(|open| *open != at);
         }
-        Outcome::Accepted | Outcome::Modified | Outcome::Rejected | Outcome::Answered if told_late => {
+        PartOutcome::Accepted | PartOutcome::Modified | PartOutcome::Rejected | PartOutcome::Answered
+            if told_late =>
+        {
             part.outcome = outcome;
             let word = outcome.word();
             saying.format(format_args!(" So prompt {number}, which is closed already, was {word}."));
@@ -166,7 +168,7 @@ pub(super) fn answered(session: &mut Session, heard: u64, standing: Option<Stand
 /// Forgets what is closed.
 pub(super) fn forget_closed(session: &mut Session, mut gone: impl FnMut(&Part)) {
     session.parts.retain(|part| {
-        let open = part.outcome == Outcome::Open;
+        let open = part.outcome == PartOutcome::Open;
         if !open && part.is_prompt() {
             gone(part);
         }

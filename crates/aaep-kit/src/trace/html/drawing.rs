@@ -2,12 +2,13 @@
 //! and where rules were broken. One step for each text, so that a long wait does not squeeze all else together.
 //!
 //! A picture of bounded size: marks that begin nearer to each other than [`NEAR`] are drawn as one. Everything it shows
-//! stands in the account as well, so all but the links to problems is hidden from screen readers.
+//! is in the account as well, so all but the links to problems is hidden from screen readers.
 
-use super::super::model::{Outcome, Part, Session, Sort, Trace};
+use super::super::model::{Part, PartOutcome, Session, Sort, Trace};
 use super::super::shown::{count, grouped, severity};
 use super::super::time::span;
 use super::escape::{push, push_plain};
+use super::template::{Escaped, Fill, Markup, Plain, fill, filled};
 use crate::limits;
 use crate::trace::aaep::rule::Severity;
 use crate::trace::text::{how_it_ended, put};
@@ -65,7 +66,6 @@ pub(super) fn draw(trace: &Trace, session: &Session, number: usize) -> Drawing {
     let width = (step * steps + LEFT + RIGHT).max(260.0);
     let mut pen = Pen { session, step, width, y: 8.0, shapes: String::new(), merged: false };
     let (links, marks) = pen.problems(trace);
-    pen.shapes.push_str("<g aria-hidden=\"true\">");
     let top = pen.y;
     pen.life();
     pen.states();
@@ -74,29 +74,24 @@ pub(super) fn draw(trace: &Trace, session: &Session, number: usize) -> Drawing {
     }
     let bottom = pen.y;
     pen.axis();
-    pen.shapes.push_str("</g>");
     let Pen { y, shapes, merged, .. } = pen;
-    let mut svg = String::with_capacity(shapes.len() + 1_024);
-    put(
-        &mut svg,
-        format_args!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"group\" width=\"{width:.0}\" height=\"{y:.0}\" \
-             viewBox=\"0 0 {width:.0} {y:.0}\" aria-labelledby=\"t{number}\" aria-describedby=\"d{number}\">\
-             <title id=\"t{number}\">Lanes of session "
-        ),
-    );
-    push_plain(&mut svg, &session.id);
-    put(&mut svg, format_args!("</title><desc id=\"d{number}\">"));
-    describe(trace, session, &mut svg);
-    svg.push_str("</desc>");
+    let (mut words, mut pointers, mut links_to) = (String::new(), String::new(), String::new());
+    describe(trace, session, &mut words);
     for mark in &marks {
-        mark.pointer(top, bottom, &mut svg);
+        mark.pointer(top, bottom, &mut pointers);
+        mark.link(trace, &mut links_to);
     }
-    svg.push_str(&shapes);
-    for mark in &marks {
-        mark.link(trace, &mut svg);
-    }
-    svg.push_str("</svg>");
+    let values: [(&str, &dyn Fill); 8] = [
+        ("width", &Escaped(&format!("{width:.0}"))),
+        ("height", &Escaped(&format!("{y:.0}"))),
+        ("number", &number),
+        ("id", &Plain(&session.id)),
+        ("words", &Markup(&words)),
+        ("pointers", &Markup(&pointers)),
+        ("shapes", &Markup(&shapes)),
+        ("marks", &Markup(&links_to)),
+    ];
+    let svg = filled("svg", &values);
     Drawing { svg, links, is_merged: merged }
 }
 
@@ -160,42 +155,42 @@ impl Mark {
     }
 
     fn pointer(&self, top: f64, bottom: f64, out: &mut String) {
-        let (x, class) = (self.x, self.class());
-        put(
-            out,
-            format_args!("<path class=\"pointer {class}\" d=\"M{x:.1} {:.1}V{bottom:.1}\"/>", top - 4.0),
-        );
+        let (class, top) = (self.class(), top - 4.0);
+        fill(out, "pointer", &[("class", &class), ("x", &self.x), ("top", &top), ("bottom", &bottom)]);
     }
 
     fn link(&self, trace: &Trace, out: &mut String) {
-        let (first, class, x) = (self.first, self.class(), self.x);
-        put(out, format_args!("<a href=\"#p{first}\" id=\"m{first}\" class=\"mark {class}\" aria-label=\""));
+        let mut label = String::new();
         // What is seen is said first, so that who speaks to a machine can name it.
         if self.count > 1 {
-            put(out, format_args!("{}×: ", self.count));
+            put(&mut label, format_args!("{}×: ", self.count));
         }
-        if let Some(problem) = trace.problems.get(first - 1) {
+        if let Some(problem) = trace.problems.get(self.first - 1) {
             let finding = &problem.finding;
             let (severity, rule) = (severity(finding.severity), finding.rule.id);
-            put(out, format_args!("{severity} {rule} in line {}", finding.line));
+            put(&mut label, format_args!("{severity} {rule} in line {}", finding.line));
         }
         if self.count > 1 {
-            put(out, format_args!(" and {} more", self.count - 1));
+            put(&mut label, format_args!(" and {} more", self.count - 1));
         }
-        out.push_str("\">");
         // The form says the gravity too: a diamond, a triangle, a circle.
-        match self.worst {
-            Severity::Error => {
-                put(out, format_args!("<path d=\"M{x:.1} 4l14 14-14 14-14-14z\"/>"));
-            }
-            Severity::Warning => {
-                put(out, format_args!("<path d=\"M{x:.1} 4l14 27h-28z\"/>"));
-            }
-            Severity::Note => put(out, format_args!("<circle cx=\"{x:.1}\" cy=\"18\" r=\"13\"/>")),
-        }
-        let y = if self.worst == Severity::Warning { 26.5 } else { 22.5 };
+        let (form, y) = match self.worst {
+            Severity::Error => ("mark-error", 22.5),
+            Severity::Warning => ("mark-warning", 26.5),
+            Severity::Note => ("mark-note", 22.5),
+        };
+        let form = filled(form, &[("x", &self.x)]);
         let words = if self.count > 1 { format!("{}×", self.count) } else { "!".to_owned() };
-        put(out, format_args!("<text x=\"{x:.1}\" y=\"{y}\">{words}</text></a>"));
+        let values: [(&str, &dyn Fill); 7] = [
+            ("first", &self.first),
+            ("class", &self.class()),
+            ("label", &Plain(&label)),
+            ("form", &Markup(&form)),
+            ("x", &self.x),
+            ("y", &y),
+            ("words", &Escaped(&words)),
+        ];
+        fill(out, "mark", &values);
     }
 }
 
@@ -240,16 +235,14 @@ impl Pen<'_> {
     }
 
     /// The name of a lane.
-    fn lane(&mut self, name: impl FnOnce(&mut String)) {
+    fn lane(&mut self, name: &dyn Fill) {
         self.y += 20.0;
-        put(&mut self.shapes, format_args!("<text class=\"lane\" x=\"{LEFT}\" y=\"{:.1}\">", self.y - 6.0));
-        name(&mut self.shapes);
-        self.shapes.push_str("</text>");
+        fill(&mut self.shapes, "lane", &[("y", &(self.y - 6.0)), ("name", name)]);
     }
 
     /// The session itself: from its first text to its last, with a dot for each.
     fn life(&mut self) {
-        self.lane(|out| out.push_str("Session"));
+        self.lane(&"Session");
         let is_open = self.session.ending.is_none();
         let last = u32::try_from(self.session.entries.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let end = if is_open { self.end() } else { self.at(last) };
@@ -260,10 +253,9 @@ impl Pen<'_> {
             _ => "life",
         };
         let dashed = if is_open { " open" } else { "" };
-        put(
-            &mut self.shapes,
-            format_args!("<path class=\"{class}{dashed}\" d=\"M{x:.1} {y:.1}H{end:.1}\"/>"),
-        );
+        let values: [(&str, &dyn Fill); 5] =
+            [("class", &class), ("open", &dashed), ("x", &x), ("y", &y), ("end", &end)];
+        fill(&mut self.shapes, "life", &values);
         let mut before = f64::NEG_INFINITY;
         for at in 0..=last {
             let x = self.at(at);
@@ -275,16 +267,10 @@ impl Pen<'_> {
                 break;
             }
             before = x;
-            put(
-                &mut self.shapes,
-                format_args!("<circle class=\"dot\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
-            );
+            fill(&mut self.shapes, "dot", &[("x", &x), ("y", &y)]);
         }
         if !is_open {
-            put(
-                &mut self.shapes,
-                format_args!("<path class=\"{class} stop\" d=\"M{end:.1} {:.1}v16\"/>", y - 8.0),
-            );
+            fill(&mut self.shapes, "life-end", &[("class", &class), ("end", &end), ("y", &(y - 8.0))]);
         }
         self.y += BAR + 6.0;
     }
@@ -296,12 +282,11 @@ impl Pen<'_> {
             if stays.is_empty() {
                 continue;
             }
-            self.lane(|out| {
-                out.push_str("States of ");
-                push(out, &producer.id);
-            });
+            let mut name = "States of ".to_owned();
+            push(&mut name, &producer.id);
+            self.lane(&Markup(&name));
             let mut bars = Vec::new();
-            let begun = Bar {
+            let idle = Bar {
                 x: self.at(0),
                 end: self.at(stays[0].from),
                 label: "idle".to_owned(),
@@ -309,8 +294,8 @@ impl Pen<'_> {
                 open: false,
                 count: 1,
             };
-            if begun.end > begun.x {
-                bars.push(begun);
+            if idle.end > idle.x {
+                bars.push(idle);
             }
             for stay in stays {
                 let end = stay.to.map_or(self.end(), |to| self.at(to));
@@ -323,16 +308,12 @@ impl Pen<'_> {
         }
         let more = session.producers.len().saturating_sub(limits::TRACE_PRODUCERS_MAX);
         if more > 0 {
-            self.lane(|out| {
-                put(
-                    out,
-                    format_args!("{} more, in the account", count(more as u64, "producer", "producers")),
-                );
-            });
+            let more = count(more as u64, "producer", "producers");
+            self.lane(&Escaped(&format!("{more} more, in the account")));
         }
     }
 
-    fn parts(&mut self, sort: Sort, title: &str) {
+    fn parts(&mut self, sort: Sort, title: &'static str) {
         let session = self.session;
         let mut rows: Vec<(u32, Vec<Bar>)> = Vec::new();
         for part in session.parts.iter().filter(|part| part.sort == sort) {
@@ -356,7 +337,7 @@ impl Pen<'_> {
         if rows.is_empty() {
             return;
         }
-        self.lane(|out| out.push_str(title));
+        self.lane(&title);
         for (_, bars) in rows {
             self.bars(bars, sort.plural());
             self.y += BAR + 4.0;
@@ -371,7 +352,7 @@ impl Pen<'_> {
             None => "",
         };
         let how = match part.outcome {
-            Outcome::Success | Outcome::Complete => "",
+            PartOutcome::Success | PartOutcome::Complete => "",
             other => other.word(),
         };
         let name = if part.label.is_empty() { part.sort.name() } else { &part.label };
@@ -380,7 +361,7 @@ impl Pen<'_> {
             put(&mut label, format_args!(" {}", how.replace('_', " ")));
         }
         let class = match (part.outcome, part.outcome.is_good()) {
-            (Outcome::Open, _) => "part",
+            (PartOutcome::Open, _) => "part",
             (_, Some(true)) => "part good",
             (_, Some(false)) => "part bad",
             (_, None) => "part",
@@ -407,15 +388,15 @@ impl Pen<'_> {
             let x = bar.x;
             let label =
                 if bar.count > 1 { format!("{} {many}", grouped(bar.count as u64)) } else { bar.label };
-            put(
-                &mut self.shapes,
-                format_args!(
-                    "<rect class=\"bar {class}{open}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" \
-                     height=\"{BAR}\" rx=\"5\"><title>"
-                ),
-            );
-            push_plain(&mut self.shapes, &label);
-            self.shapes.push_str("</title></rect>");
+            let values: [(&str, &dyn Fill); 6] = [
+                ("class", &class),
+                ("open", &open),
+                ("x", &x),
+                ("y", &y),
+                ("wide", &wide),
+                ("label", &Plain(&label)),
+            ];
+            fill(&mut self.shapes, "bar", &values);
             // Beside its bar, where it has no room in it and nothing else is there.
             let inside = letters(&label) <= room(wide);
             let beside = free - (x + wide);
@@ -428,26 +409,23 @@ impl Pen<'_> {
     }
 
     /// As much of a label as there is room for, or none.
-    fn label(&mut self, label: &str, class: &str, x: f64, wide: f64, y: f64) {
+    fn label(&mut self, label: &str, class: &'static str, x: f64, wide: f64, y: f64) {
         let (room, length) = (room(wide), letters(label));
         if room < 3 || (length > room && room < 5) {
             return;
         }
-        put(&mut self.shapes, format_args!("<text{class} x=\"{:.1}\" y=\"{y:.1}\">", x + 5.0));
-        if length <= room {
-            push_plain(&mut self.shapes, label);
-        } else {
-            let mut left = room - 1;
-            let fits = |c: &char| {
-                let wide = letters(c.encode_utf8(&mut [0; 4]));
-                left = left.saturating_sub(wide);
-                left > 0
-            };
-            let cut: String = label.chars().take_while(fits).collect();
-            push_plain(&mut self.shapes, &cut);
-            self.shapes.push('…');
-        }
-        self.shapes.push_str("</text>");
+        let mut left = room.saturating_sub(1);
+        let fits = |c: &char| {
+            left = left.saturating_sub(letters(c.encode_utf8(&mut [0; 4])));
+            left > 0
+        };
+        let words = match length <= room {
+            true => label.to_owned(),
+            false => label.chars().take_while(fits).collect::<String>() + "…",
+        };
+        let values: [(&str, &dyn Fill); 4] =
+            [("class", &class), ("x", &(x + 5.0)), ("y", &y), ("words", &Plain(&words))];
+        fill(&mut self.shapes, "label", &values);
     }
 
     /// Lines and times below the lanes.
@@ -455,7 +433,7 @@ impl Pen<'_> {
         let y = self.y + 4.0;
         let session = self.session;
         let (from, to) = (LEFT, self.end());
-        put(&mut self.shapes, format_args!("<path class=\"axis\" d=\"M{from:.1} {y:.1}H{to:.1}\"/>"));
+        fill(&mut self.shapes, "axis", &[("from", &from), ("y", &y), ("to", &to)]);
         let mut before = f64::NEG_INFINITY;
         for (entry, at) in session.entries.iter().zip(0..) {
             let x = self.at(at);
@@ -465,20 +443,15 @@ impl Pen<'_> {
             before = x;
             // The first stands at the edge of the picture.
             let class = if x < NEAR_TIMES / 2.0 { "time first" } else { "time" };
-            put(
-                &mut self.shapes,
-                format_args!(
-                    "<path class=\"axis\" d=\"M{x:.1} {y:.1}v5\"/><text class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\">line {}</text>",
-                    y + 18.0,
-                    entry.line
-                ),
-            );
+            let below = y + 18.0;
+            let values: [(&str, &dyn Fill); 5] =
+                [("x", &x), ("y", &y), ("class", &class), ("below", &below), ("line", &entry.line)];
+            fill(&mut self.shapes, "axis-line", &values);
             if let Some(ms) = entry.at_ms {
                 let words = span(rounded(ms));
-                put(
-                    &mut self.shapes,
-                    format_args!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\">{words}</text>", y + 33.0),
-                );
+                let values: [(&str, &dyn Fill); 4] =
+                    [("class", &class), ("x", &x), ("y", &(y + 33.0)), ("words", &Escaped(&words))];
+                fill(&mut self.shapes, "axis-time", &values);
             }
         }
         self.y = y + 42.0;

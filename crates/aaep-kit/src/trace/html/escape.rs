@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::super::said::{Direction, Piece, Said, Tongues};
+use super::super::said::{Piece, Said, TextDirection, Tongues};
 use super::super::shown::steers;
 
 /// What a name may hold without being looked at closely.
@@ -104,7 +104,7 @@ pub(super) fn push_sentence(out: &mut String, said: &Said, tongues: &Tongues) {
                 let (tag, direction) = tongues.get(tongue);
                 out.push_str("“<bdi lang=\"");
                 out.push_str(tag);
-                if direction != Direction::Auto {
+                if direction != TextDirection::Auto {
                     out.push_str("\" dir=\"");
                     out.push_str(direction.word());
                 }

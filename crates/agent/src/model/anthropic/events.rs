@@ -19,8 +19,10 @@ use crate::model::{Failure, Piece, Usage, adjusted, failure};
 pub(super) struct Events {
     who: String,
     tells_thinking: bool,
-    /// Calls whose blocks are open, by index.
-    open: BTreeMap<u64, GatheredCall>,
+    tells_inputs: bool,
+    /// Calls whose blocks are open, by index, each with its place among all calls.
+    open: BTreeMap<u64, (usize, GatheredCall)>,
+    started: usize,
     room: CallRoom,
     has_calls: bool,
     stop: Option<String>,
@@ -138,11 +140,13 @@ impl AnthropicUsage {
 }
 
 impl Events {
-    pub(super) fn new(who: String, tells_thinking: bool) -> Self {
+    pub(super) fn new(who: String, tells_thinking: bool, tells_inputs: bool) -> Self {
         Events {
             who,
             tells_thinking,
+            tells_inputs,
             open: BTreeMap::new(),
+            started: 0,
             room: CallRoom::default(),
             has_calls: false,
             stop: None,
@@ -175,7 +179,11 @@ impl Events {
                 let whole = input.as_object().is_some_and(|input| !input.is_empty());
                 let input = if whole { input.to_string() } else { String::new() };
                 self.room.take_bytes(&self.who, id.len() + name.len() + input.len())?;
-                self.open.insert(index, GatheredCall { id, name, input });
+                if self.tells_inputs && whole {
+                    out.push_back(Piece::CallInput { call: self.started, text: input.clone() });
+                }
+                self.open.insert(index, (self.started, GatheredCall { id, name, input }));
+                self.started += 1;
             }
             ContentBlock::Text { .. } | ContentBlock::Other => {}
         }
@@ -203,15 +211,18 @@ impl Protocol for Events {
                     out.push_back(Piece::Thinking(thinking));
                 }
                 BlockDelta::Input { partial_json } => {
-                    if let Some(call) = self.open.get_mut(&index) {
+                    if let Some((place, call)) = self.open.get_mut(&index) {
                         self.room.take_bytes(&self.who, partial_json.len())?;
                         call.input.push_str(&partial_json);
+                        if self.tells_inputs {
+                            out.push_back(Piece::CallInput { call: *place, text: partial_json });
+                        }
                     }
                 }
                 BlockDelta::Text { .. } | BlockDelta::Thinking { .. } | BlockDelta::Other => {}
             },
             Event::ContentBlockStop { index } => {
-                out.extend(self.open.remove(&index).map(GatheredCall::piece));
+                out.extend(self.open.remove(&index).map(|(_, call)| call.piece()));
             }
             Event::MessageDelta { delta, usage } => {
                 self.used(usage, out);
@@ -232,7 +243,7 @@ impl Protocol for Events {
             // there is nothing to go on with, and what was said is the answer.
             _ => end_or_calls(self.has_calls),
         };
-        out.extend(std::mem::take(&mut self.open).into_values().map(GatheredCall::piece));
+        out.extend(std::mem::take(&mut self.open).into_values().map(|(_, call)| call.piece()));
         Some(Piece::Finish { stop, usage: self.usage.usage() })
     }
 }

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use recount_event::family::turn::StopReason;
 use recount_transport::sse::Frame;
 use serde::Deserialize;
@@ -22,6 +24,7 @@ pub(super) struct Chunks {
     /// Calls in the order in which they began, with the index that the server gives them.
     calls: Vec<(Option<u64>, GatheredCall)>,
     calls_before: usize,
+    tells_inputs: bool,
     room: CallRoom,
     refused: bool,
     stop: Option<String>,
@@ -54,6 +57,8 @@ struct ChoiceDelta {
     refusal: Option<String>,
     tool_calls: Option<Vec<CallDelta>>,
     function_call: Option<FunctionDelta>,
+    /// What routers of several providers send of models that make images.
+    images: Option<Vec<Value>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,11 +89,12 @@ struct PromptDetails {
 }
 
 impl Chunks {
-    pub(super) fn new(who: String, calls_before: usize) -> Self {
+    pub(super) fn new(who: String, calls_before: usize, tells_inputs: bool) -> Self {
         Chunks {
             who,
             calls: Vec::new(),
             calls_before,
+            tells_inputs,
             room: CallRoom::default(),
             refused: false,
             stop: None,
@@ -112,11 +118,12 @@ impl Chunks {
                 out.push_back(Piece::Text(refusal));
             }
             for call in delta.tool_calls.unwrap_or_default() {
-                self.call(call)?;
+                self.call(call, out)?;
             }
             if let Some(function) = delta.function_call {
-                self.call(CallDelta { index: Some(0), id: None, function: Some(function) })?;
+                self.call(CallDelta { index: Some(0), id: None, function: Some(function) }, out)?;
             }
+            out.extend(delta.images.unwrap_or_default().iter().map(image));
         }
         if let Some(stop) = choice.finish_reason.filter(|stop| !stop.is_empty()) {
             self.stop = Some(stop);
@@ -126,7 +133,7 @@ impl Chunks {
 
     /// Adds to the call it belongs to, or begins one. Servers give an index, an id, both in every piece or neither;
     /// some give every whole call the index 0.
-    fn call(&mut self, delta: CallDelta) -> Result<(), Failure> {
+    fn call(&mut self, delta: CallDelta, out: &mut VecDeque<Piece>) -> Result<(), Failure> {
         let id = delta.id.unwrap_or_default();
         let function = delta.function.unwrap_or_default();
         let name = function.name.unwrap_or_default();
@@ -150,6 +157,10 @@ impl Chunks {
         };
         let found = found.filter(|at| !begins(&self.calls[*at].1));
         self.room.take_bytes(&self.who, id.len() + name.len() + input.len())?;
+        if self.tells_inputs && !input.is_empty() {
+            let call = found.unwrap_or(self.calls.len());
+            out.push_back(Piece::CallInput { call, text: input.clone() });
+        }
         let Some(at) = found else {
             self.room.take_call(&self.who)?;
             self.calls.push((delta.index, GatheredCall { id, name, input }));
@@ -179,6 +190,16 @@ impl Chunks {
             calls.push(call);
         }
         calls
+    }
+}
+
+/// An image as `{"image_url": {"url": "data:image/png;base64,…"}}`. What is at an address is not fetched.
+fn image(told: &Value) -> Piece {
+    let url = told.pointer("/image_url/url").and_then(Value::as_str).unwrap_or_default();
+    let parts = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    match parts.and_then(|(mime, data)| Some((mime, STANDARD.decode(data).ok()?))) {
+        Some((mime, bytes)) => Piece::Image { mime: mime.to_owned(), bytes: bytes.into() },
+        None => Piece::Adjusted(adjusted::IMAGE_DROPPED),
     }
 }
 

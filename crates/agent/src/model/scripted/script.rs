@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use recount_event::family::turn::StopReason;
 use serde::Deserialize;
 use serde_json::Value;
@@ -87,6 +89,9 @@ pub struct Turn {
     pub text: Option<String>,
     #[serde(default)]
     pub call: Vec<ScriptedCall>,
+    /// Images that the model makes, after its text.
+    #[serde(default)]
+    pub image: Vec<ScriptedImage>,
     pub usage: Option<ScriptedUsage>,
     pub stop: Option<StopReason>,
     pub failure: Option<ScriptedFailure>,
@@ -104,6 +109,14 @@ pub struct ScriptedCall {
     pub raw: Option<String>,
     /// What the model calls this call; made up, and the same every time, when nothing is said.
     pub id: Option<String>,
+}
+
+/// An image that the model makes.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScriptedImage {
+    pub mime: String,
+    pub base64: String,
 }
 
 /// What an answer is said to have used; estimated when nothing is said.
@@ -228,6 +241,9 @@ impl Turn {
             if call.input.is_some() && call.raw.is_some() {
                 return Err(format!("the call of {:?} has both input and raw; leave one out", call.name));
             }
+        }
+        if self.image.iter().any(|image| STANDARD.decode(&image.base64).is_err()) {
+            return Err("an image has bytes in base64".into());
         }
         if let Some(failure) = &self.failure {
             let has_status = failure.status.is_some();

@@ -28,6 +28,7 @@ fn ask(messages: Vec<Message>) -> Arc<Request> {
         messages,
         tools: vec![],
         max_output_tokens: 1000,
+        wants_inputs: false,
         key: None,
     })
 }

@@ -76,6 +76,25 @@ async fn much_is_bounded_in_hits_bytes_and_length_of_lines() {
     assert_eq!(scene.events(&outcome).remove(0).1["truncated"], true);
 }
 
+/// Time is bounded by `SEARCH_TIME_MAX`, and what is told by its limits, however many files there are.
+#[tokio::test]
+async fn ten_thousand_files_are_searched_within_the_limits() {
+    let mut scene = Scene::new();
+    for number in 0..10_000 {
+        scene
+            .put(&format!("{:02}/{number}.txt", number % 100), format!("line\nneedle {number}\n").as_bytes());
+    }
+    let rare = scene.run("grep", json!({ "pattern": "needle 9999$" })).await;
+    assert_eq!(rare.output, "99/9999.txt:2:needle 9999\n");
+    let told = scene.events(&rare);
+    assert_eq!((&told[0].1["files_searched"], &told[0].1["truncated"]), (&json!(10_000), &json!(false)));
+    let many = scene.run("grep", json!({ "pattern": "needle" })).await;
+    let told = scene.events(&many);
+    assert_eq!(told[0].1["match_count"], json!(limits::GREP_MATCHES_MAX), "{told:?}");
+    assert_eq!(told[0].1["truncated"], json!(true));
+    assert!(many.output.len() <= limits::SEARCH_OUTPUT_BYTES_MAX + 1_000, "{}", many.output.len());
+}
+
 #[tokio::test]
 async fn nothing_outside_is_searched_and_nothing_odd_is_waited_for() {
     let mut scene = Scene::with(&[("a", "secret\n")]);

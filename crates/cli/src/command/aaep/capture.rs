@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::VERSION;
 use recount_aaep_kit::aaep::wire::{Capabilities, Decision, SubscriptionRequest};
-use recount_aaep_kit::capture::{CaptureError, Ended, Filter, Keep, Plan, Summary, Told, capture};
+use recount_aaep_kit::capture::{CaptureError, CaptureNotice, Ended, Filter, Keep, Plan, Summary, capture};
 use recount_aaep_kit::link::{Dial, LinkError, Target, words};
 use recount_aaep_kit::recording::{Direction, Stamp, Writer, times_of};
 use serde_json::json;
@@ -240,7 +240,7 @@ async fn record(plan: &Plan, sink: &mut Sink, quiet: bool) -> Result<Summary, Ca
             _ = terminate.recv() => {}
         }
     };
-    let mut tell = |told: Told<'_>| {
+    let mut tell = |told: CaptureNotice<'_>| {
         if let Some(words) = in_words(&told).filter(|_| !quiet) {
             note(&words);
         }
@@ -248,27 +248,27 @@ async fn record(plan: &Plan, sink: &mut Sink, quiet: bool) -> Result<Summary, Ca
     capture(&World::real(), plan, sink, &mut tell, stop).await
 }
 
-fn in_words(told: &Told<'_>) -> Option<String> {
+fn in_words(told: &CaptureNotice<'_>) -> Option<String> {
     Some(match told {
-        Told::Connected { connection: 1, subscription: None } => {
+        CaptureNotice::Connected { connection: 1, subscription: None } => {
             "connected; Ctrl-C ends the capture".to_owned()
         }
-        Told::Connected { connection: 1, subscription: Some(id) } => {
+        CaptureNotice::Connected { connection: 1, subscription: Some(id) } => {
             format!("connected, with the subscription {id}; Ctrl-C ends the capture")
         }
-        Told::Connected { connection, .. } => format!("connected again ({connection})"),
-        Told::Progress { summary } => format!("{} so far", counted(summary.events, "event")),
-        Told::Broken { text } => {
+        CaptureNotice::Connected { connection, .. } => format!("connected again ({connection})"),
+        CaptureNotice::Progress { summary } => format!("{} so far", counted(summary.events, "event")),
+        CaptureNotice::Broken { text } => {
             let shown: String = text.chars().take(80).collect();
             format!("left out, because it is no JSON object: {shown}")
         }
-        Told::Answered { decision, reply_token, status } => {
+        CaptureNotice::Answered { decision, reply_token, status } => {
             let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
             format!("answered {reply_token} with {}{status}", decision.as_str())
         }
-        Told::Unanswered { why } => format!("not answered: {why}"),
-        Told::Remark { why } => why.clone(),
-        Told::Lost { why, wait_ms } => {
+        CaptureNotice::Unanswered { why } => format!("not answered: {why}"),
+        CaptureNotice::Remark { why } => why.clone(),
+        CaptureNotice::Lost { why, wait_ms } => {
             format!("{why}; connecting again in {:.1} s", *wait_ms as f64 / 1_000.0)
         }
     })

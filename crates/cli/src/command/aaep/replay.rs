@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::rule;
-use recount_aaep_kit::replay::{Options, Outcome, Pace, Replay, Script, Tell, Told};
+use recount_aaep_kit::replay::{Pace, Replay, ReplayNotice, ReplayOptions, ReplayScript, ReplyOutcome, Tell};
 use recount_aaep_kit::trace::Live;
 use serde_json::json;
 
@@ -71,7 +71,7 @@ impl Again {
         } else {
             (Box::new(File::open(&self.file).map_err(|why| unusable(&why))?), times(&self.file)?)
         };
-        let script = Script::read(file, times.as_deref()).map_err(|why| unusable(&why))?;
+        let script = ReplayScript::read(file, times.as_deref()).map_err(|why| unusable(&why))?;
         for warning in script.warnings() {
             note(&format!("{name}: {warning}"));
         }
@@ -91,8 +91,13 @@ impl Again {
         telling.finish()
     }
 
-    async fn say(&self, name: &str, script: Script, telling: Arc<ReplayPrinter>) -> Result<(), Failure> {
-        let options = Options {
+    async fn say(
+        &self,
+        name: &str,
+        script: ReplayScript,
+        telling: Arc<ReplayPrinter>,
+    ) -> Result<(), Failure> {
+        let options = ReplayOptions {
             bind: self.bind,
             port: self.port,
             pace: if self.no_delay { Pace::AtOnce } else { Pace::Recorded { speed: self.speed } },
@@ -170,15 +175,15 @@ impl ReplayPrinter {
         Output::new().lines(lines)
     }
 
-    fn tell(&self, told: &Told<'_>) {
-        if let (Told::Reply { text, .. }, Some(file)) = (told, &self.replies) {
+    fn tell(&self, told: &ReplayNotice<'_>) {
+        if let (ReplayNotice::Reply { text, .. }, Some(file)) = (told, &self.replies) {
             let line: String = text.chars().map(|c| if matches!(c, '\r' | '\n') { ' ' } else { c }).collect();
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(why) = writeln!(file, "{line}") {
                 note(&format!("a reply could not be written down: {why}"));
             }
         }
-        if let (Told::Line { line, text, .. }, Some(live)) = (told, &self.live) {
+        if let (ReplayNotice::Line { line, text, .. }, Some(live)) = (told, &self.live) {
             let text = String::from_utf8_lossy(text);
             let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
             // Who reads no more is told nothing more; the replay goes on for its subscribers.
@@ -196,34 +201,36 @@ impl ReplayPrinter {
     }
 }
 
-fn words(told: &Told<'_>) -> Option<String> {
+fn words(told: &ReplayNotice<'_>) -> Option<String> {
     Some(match told {
-        Told::Begins { round: 0 } => "it begins".to_owned(),
-        Told::Begins { round } => format!("it begins again, for the {}. time", u64::from(*round) + 1),
-        Told::Comes { listeners, after: None } => format!("a subscriber listens ({listeners} in all)"),
-        Told::Comes { listeners, after: Some(id) } => {
+        ReplayNotice::Begins { round: 0 } => "it begins".to_owned(),
+        ReplayNotice::Begins { round } => format!("it begins again, for the {}. time", u64::from(*round) + 1),
+        ReplayNotice::Comes { listeners, after: None } => {
+            format!("a subscriber listens ({listeners} in all)")
+        }
+        ReplayNotice::Comes { listeners, after: Some(id) } => {
             format!("a subscriber goes on behind {id} ({listeners} in all)")
         }
-        Told::Left { lines, of, listeners } => {
+        ReplayNotice::Left { lines, of, listeners } => {
             format!("a subscriber has left, with {lines} of {of} lines taken ({listeners} listen)")
         }
-        Told::Waits { line, until } => {
+        ReplayNotice::Waits { line, until } => {
             format!(
                 "line {line} asks something: waiting for a reply, at most {} s",
                 until.as_secs_f32().ceil()
             )
         }
-        Told::TimedOut { line } => format!("line {line} got no reply in time"),
-        Told::Lingers => "all was said; a subscriber left before and may come back".to_owned(),
-        Told::Reply { text, outcome } => format!("{}: {text}", became(outcome)),
-        Told::Input { text } => format!("asked for work, which a recording does not do: {text}"),
+        ReplayNotice::TimedOut { line } => format!("line {line} got no reply in time"),
+        ReplayNotice::Lingers => "all was said; a subscriber left before and may come back".to_owned(),
+        ReplayNotice::Reply { text, outcome } => format!("{}: {text}", became(outcome)),
+        ReplayNotice::Input { text } => format!("asked for work, which a recording does not do: {text}"),
         _ => return None,
     })
 }
 
-fn became(outcome: &Outcome) -> String {
+fn became(outcome: &ReplyOutcome) -> String {
     match outcome {
-        Outcome::Taken { line, says, recorded } => {
+        ReplyOutcome::Taken { line, says, recorded } => {
             let differs = match recorded {
                 Some(recorded) if recorded == says => String::new(),
                 Some(recorded) => format!(", where the recording goes on as after {recorded}"),
@@ -231,38 +238,42 @@ fn became(outcome: &Outcome) -> String {
             };
             format!("line {line} is answered with {says}{differs}")
         }
-        Outcome::Again { line } => format!("a further reply to line {line}, without effect"),
-        Outcome::Late { line } => format!("a reply to line {line} that comes too late"),
-        Outcome::Unfit { line, says } => format!("a reply to line {line} that it does not offer, {says}"),
-        Outcome::Stranger => "a reply on an unknown subscription".to_owned(),
-        Outcome::Unknown => "a reply to nothing that was asked".to_owned(),
+        ReplyOutcome::Again { line } => format!("a further reply to line {line}, without effect"),
+        ReplyOutcome::Late { line } => format!("a reply to line {line} that comes too late"),
+        ReplyOutcome::Unfit { line, says } => {
+            format!("a reply to line {line} that it does not offer, {says}")
+        }
+        ReplyOutcome::Stranger => "a reply on an unknown subscription".to_owned(),
+        ReplyOutcome::Unknown => "a reply to nothing that was asked".to_owned(),
     }
 }
 
-fn value(told: &Told<'_>) -> Option<serde_json::Value> {
+fn value(told: &ReplayNotice<'_>) -> Option<serde_json::Value> {
     Some(match told {
-        Told::Begins { round } => json!({ "told": "begins", "round": round }),
-        Told::Comes { listeners, after } => {
+        ReplayNotice::Begins { round } => json!({ "told": "begins", "round": round }),
+        ReplayNotice::Comes { listeners, after } => {
             json!({ "told": "comes", "listeners": listeners, "after": after })
         }
-        Told::Left { lines, of, listeners } => {
+        ReplayNotice::Left { lines, of, listeners } => {
             json!({ "told": "left", "lines": lines, "of": of, "listeners": listeners })
         }
-        Told::Waits { line, until } => json!({ "told": "waits", "line": line, "ms": until.as_millis() }),
-        Told::TimedOut { line } => json!({ "told": "timed_out", "line": line }),
-        Told::Lingers => json!({ "told": "lingers" }),
-        Told::Reply { text, outcome } => {
+        ReplayNotice::Waits { line, until } => {
+            json!({ "told": "waits", "line": line, "ms": until.as_millis() })
+        }
+        ReplayNotice::TimedOut { line } => json!({ "told": "timed_out", "line": line }),
+        ReplayNotice::Lingers => json!({ "told": "lingers" }),
+        ReplayNotice::Reply { text, outcome } => {
             let (outcome, line) = match outcome {
-                Outcome::Taken { line, .. } => ("taken", Some(line)),
-                Outcome::Again { line } => ("again", Some(line)),
-                Outcome::Late { line } => ("late", Some(line)),
-                Outcome::Unfit { line, .. } => ("unfit", Some(line)),
-                Outcome::Stranger => ("stranger", None),
-                Outcome::Unknown => ("unknown", None),
+                ReplyOutcome::Taken { line, .. } => ("taken", Some(line)),
+                ReplyOutcome::Again { line } => ("again", Some(line)),
+                ReplyOutcome::Late { line } => ("late", Some(line)),
+                ReplyOutcome::Unfit { line, .. } => ("unfit", Some(line)),
+                ReplyOutcome::Stranger => ("stranger", None),
+                ReplyOutcome::Unknown => ("unknown", None),
             };
             json!({ "told": "reply", "outcome": outcome, "line": line, "reply": text })
         }
-        Told::Input { text } => json!({ "told": "input", "input": text }),
+        ReplayNotice::Input { text } => json!({ "told": "input", "input": text }),
         _ => return None,
     })
 }

@@ -1,9 +1,12 @@
 //! The loop of a narration: events and keys to the narrator, its effects to voice, producer and terminal. See [`Stage`].
 
+use std::future::pending;
+use std::time::Duration;
+
 use recount_aaep_kit::World;
 use recount_aaep_kit::link::LinkError;
 use recount_aaep_kit::listener::{ListenerEnd, ListenerEnds, ListenerReport};
-use recount_aaep_kit::narrate::{Narrator, NarratorEffect, Outgoing, SessionEnd, SpeechPriority};
+use recount_aaep_kit::narrate::{Narrator, NarratorEffect, Outgoing, PhraseKey, SessionEnd, SpeechPriority};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::keyboard::Keyboard;
@@ -64,6 +67,13 @@ impl Stage {
     }
 
     async fn step(&mut self) -> Result<(), Failure> {
+        let due = self.narrator.next_due_ms().map(|due| due.saturating_sub(self.now_ms()));
+        let quiet = async {
+            match due {
+                Some(wait) => tokio::time::sleep(Duration::from_millis(wait)).await,
+                None => pending().await,
+            }
+        };
         let effects = tokio::select! {
             biased;
             _ = self.interrupts.recv() => return Err(Failure::Interrupted),
@@ -80,6 +90,10 @@ impl Stage {
                 Some(report) => self.heard(report),
                 None => return Ok(()),
             },
+            () = quiet => {
+                let now_ms = self.now_ms();
+                self.narrator.quiet(now_ms)
+            }
             report = self.voice.report() => return self.voice.go_on(report).await,
         };
         self.carry_out(effects).await
@@ -97,20 +111,19 @@ impl Stage {
             }
             ListenerReport::Connected { subscription, again } => {
                 self.narrator.subscribed(subscription);
-                let text = match (again, self.keyboard.is_open()) {
-                    (true, _) => "Connected again.",
-                    (false, true) => "Connected. Press question mark for the keys.",
+                let what = match (again, self.keyboard.is_open()) {
+                    (true, _) => PhraseKey::ConnectedAgain,
+                    (false, true) => PhraseKey::Connected,
                     (false, false) => return Vec::new(),
                 };
-                self.narrator.announce(SpeechPriority::Message, text)
+                self.narrator.announce(SpeechPriority::Message, what)
             }
             ListenerReport::Lost { .. } => {
                 let was_connected = self.narrator.is_subscribed();
                 self.narrator.subscribed(None);
                 // Once, not with every attempt.
                 if was_connected {
-                    let text = "The connection is lost. Trying to connect again.";
-                    return self.narrator.announce(SpeechPriority::Important, text);
+                    return self.narrator.announce(SpeechPriority::Important, PhraseKey::ConnectionLost);
                 }
                 Vec::new()
             }
@@ -136,7 +149,7 @@ impl Stage {
 
     async fn send(&mut self, message: Outgoing) -> Result<(), Failure> {
         if let Err(refused) = self.ends.messages.try_send(message) {
-            let effects = self.narrator.not_sent(&refused.into_inner(), "too much waits to be sent");
+            let effects = self.narrator.too_much_waits(&refused.into_inner());
             return self.speak_all(effects).await;
         }
         Ok(())
@@ -159,7 +172,7 @@ impl Stage {
         }
         if self.end.is_none() {
             let failure = failure(end);
-            let effects = self.narrator.announce(SpeechPriority::Important, "The narration has ended.");
+            let effects = self.narrator.announce(SpeechPriority::Important, PhraseKey::NarrationEnded);
             self.speak_all(effects).await?;
             self.finish_speaking().await?;
             return Err(failure);

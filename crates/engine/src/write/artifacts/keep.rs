@@ -5,12 +5,13 @@ use recount_event::family::artifact::{Created, Referenced};
 use recount_event::{Draft, ForeignId, Payload, RunId};
 use recount_redact::Redactor;
 
-use crate::catalogue::artifact_rows::{HASH_PREFIX, blob_of};
+use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, blob_of};
 use crate::write::handle::WriteHandle;
+use crate::write::quotas::ArtifactQuota;
 use crate::{Error, limits};
 
-/// What the ids of artifacts begin with that we make.
-pub(crate) const ID_PREFIX: &str = "art_";
+/// The kind of what a command writes.
+const COMMAND_OUTPUT: &str = "command_output";
 
 /// Something to keep.
 #[derive(Debug, Clone)]
@@ -26,6 +27,18 @@ pub struct Keep {
     pub call: Option<ForeignId>,
     /// For a patch.
     pub target: Option<Target>,
+}
+
+/// The output of a command, which the log has already.
+#[derive(Debug, Clone)]
+pub struct OutputInLog {
+    pub call: ForeignId,
+    pub mime: String,
+    pub summary: Option<String>,
+    /// All of it, both streams together.
+    pub size_bytes: u64,
+    /// An event of the run before which there is none of it.
+    pub from_sequence: u64,
 }
 
 /// The file that a patch changes.
@@ -53,6 +66,11 @@ pub struct KeptArtifact {
 }
 
 impl WriteHandle {
+    /// Says how much may be kept, before anything is. The first call counts.
+    pub fn limit_artifacts(&self, quota: ArtifactQuota) {
+        self.room.quotas.set(quota);
+    }
+
     /// Keeps bytes for a run. They are durable when this returns; the caller reports them with
     /// the event in the answer. What nobody reports is taken away again, at the latest by the next start.
     pub async fn keep(&self, run: RunId, thing: Keep) -> Result<KeptArtifact, Error> {
@@ -67,7 +85,7 @@ impl WriteHandle {
         self.room.quotas.take(self.ground().store(), &row, bytes.len() as u64).await?;
         let size_bytes = bytes.len() as u64;
         let hash = self.room.blobs.put(bytes, Some(run)).await?;
-        let id = ForeignId::minted(ID_PREFIX, self.ground().mint(self.ground().stamp()));
+        let id = ForeignId::minted(ARTIFACT_PREFIX, self.ground().mint(self.ground().stamp()));
         let mut created = Created::new(id.clone(), thing.kind);
         created.size_bytes = Some(size_bytes);
         created.summary = thing.summary;
@@ -89,6 +107,24 @@ impl WriteHandle {
         }
         let created = Payload::ArtifactCreated(Box::new(created)).into();
         Ok(KeptArtifact { id, created, masked, truncated })
+    }
+
+    /// Names the output of a command as an artifact, without storing it again: its bytes are events of the run. The
+    /// caller reports it after the last of them, with the event in the answer.
+    pub async fn keep_output(&self, run: RunId, output: OutputInLog) -> Result<KeptArtifact, Error> {
+        let Some(row) = self.catalogue().run(run).await? else {
+            return Err(self.catalogue().missing_run(run).await);
+        };
+        self.room.quotas.take(self.ground().store(), &row, 0).await?;
+        let id = ForeignId::minted(ARTIFACT_PREFIX, self.ground().mint(self.ground().stamp()));
+        let mut created = Created::new(id.clone(), COMMAND_OUTPUT.to_owned());
+        created.size_bytes = Some(output.size_bytes);
+        created.summary = output.summary;
+        created.mime = Some(output.mime);
+        created.tool_call_id = Some(output.call);
+        created.log_from_sequence = Some(output.from_sequence);
+        let created = Payload::ArtifactCreated(Box::new(created)).into();
+        Ok(KeptArtifact { id, created, masked: false, truncated: false })
     }
 
     /// Makes what is called so a thing of a run: what was sent in becomes an artifact of it, what another run made

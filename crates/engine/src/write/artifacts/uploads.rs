@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_event::{Code, ForeignId, time};
-use recount_log::{Append, Guard, RowRange};
+use recount_log::{Append, Guard, RowPut, RowRange};
 
-use crate::catalogue::artifact_rows::{HASH_PREFIX, Indexed, blob_of, blob_uses};
+use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, Indexed, blob_of, blob_uses};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::write::artifact_uses::was_here;
-use crate::write::artifacts::keep::{ID_PREFIX, kept_bytes};
+use crate::write::artifacts::keep::kept_bytes;
 use crate::write::handle::WriteHandle;
-use crate::{Error, UploadRow, limits};
+use crate::{Error, Made, Once, UploadRow, limits};
 
 /// Something that is sent in.
 #[derive(Debug, Clone)]
@@ -30,6 +30,11 @@ pub struct Upload {
 impl WriteHandle {
     /// Keeps what is sent in until a run uses it, or its time is over. Durable when answered.
     pub async fn upload(&self, upload: Upload) -> Result<UploadRow, Error> {
+        self.upload_once(upload, None).await
+    }
+
+    /// The same for a request that is to be done once.
+    pub async fn upload_once(&self, upload: Upload, once: Option<&Once>) -> Result<UploadRow, Error> {
         let came = upload.bytes.len();
         if came > limits::ARTIFACT_BYTES_MAX {
             let most = limits::ARTIFACT_BYTES_MAX;
@@ -43,7 +48,7 @@ impl WriteHandle {
         let stamp = self.ground().stamp();
         let life = u64::try_from(limits::UPLOAD_LIFE.as_millis()).unwrap_or(u64::MAX);
         let row = UploadRow {
-            id: ForeignId::minted(ID_PREFIX, self.ground().mint(stamp)),
+            id: ForeignId::minted(ARTIFACT_PREFIX, self.ground().mint(stamp)),
             kind: upload.kind,
             mime: upload.mime,
             name: upload.name.map(|name| self.redactor().text(&name).into_owned()),
@@ -54,11 +59,12 @@ impl WriteHandle {
             by: upload.by,
         };
         let due = rows::due_key(row.until_ms, &row.id);
-        let puts = vec![
+        let mut puts = vec![
             rows::put(rows::UPLOADS, rows::tenant_key(&row.id), Guard::Absent, &row),
             rows::put(rows::UPLOADS_DUE, due, Guard::Absent, &Indexed(row.id.clone(), size_bytes)),
             rows::put(rows::UPLOAD_BLOBS, format!("{hash}/{}", row.id), Guard::Absent, &()),
         ];
+        puts.extend(once.into_iter().flat_map(|once| self.made_once(once, Made::Artifact(row.id.clone()))));
         let appended = self.ground().store().append(Append { rows: puts, ..Append::default() }).await;
         self.room.blobs.named(None, [hash]);
         appended?;
@@ -72,15 +78,16 @@ impl WriteHandle {
             let Indexed(_, bytes) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
             sum = sum.saturating_add(bytes);
         }
-        if page.len() >= limits::UPLOADS_MAX || sum > limits::UPLOADS_BYTES_MAX {
+        let most = self.room.quotas.quota().upload_bytes;
+        if page.len() >= limits::UPLOADS_MAX || sum > most {
             let message = format!(
-                "{} files wait to be used by a run, and there would be {sum} bytes of them; {} (UPLOADS_MAX) and {} \
-                 (UPLOADS_BYTES_MAX) may be: use them, or wait until they are forgotten",
+                "{} uploads wait to be used by a run, and there would be {sum} bytes of them; artifacts.upload_bytes is \
+                 {most}, and at most {} (UPLOADS_MAX) may wait: use or delete them, or wait a day until they are \
+                 forgotten",
                 page.len(),
                 limits::UPLOADS_MAX,
-                limits::UPLOADS_BYTES_MAX
             );
-            return Err(Error::rejected(Code::LimitReached, message));
+            return Err(Error::rejected(Code::ArtifactQuota, message));
         }
         Ok(())
     }
@@ -103,6 +110,22 @@ impl WriteHandle {
         Ok(self.ground().store().rows(range).await?)
     }
 
+    /// The rows that forget what was sent in.
+    pub(crate) async fn upload_goes(&self, upload: &UploadRow) -> Result<Vec<RowPut>, Error> {
+        let id = &upload.id;
+        let mut gone = vec![
+            rows::delete(rows::UPLOADS, rows::tenant_key(id)),
+            rows::delete(rows::UPLOADS_DUE, rows::due_key(upload.until_ms, id)),
+        ];
+        if let Some(hash) = blob_of(&upload.hash) {
+            gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
+            // A run may have named the bytes before they came: then they stay, and it is known from here on that they
+            // were kept.
+            gone.extend(self.uses(hash).await?.into_iter().map(was_here));
+        }
+        Ok(gone)
+    }
+
     /// Forgets some of what nobody used in time, and answers whether there may be more.
     pub(crate) async fn forget_uploads(&self) -> Result<bool, Error> {
         let now = rows::due_key(self.ground().world.clock.now_ms(), "");
@@ -112,18 +135,13 @@ impl WriteHandle {
         let due = page.iter().take_while(|row| *row.key < *now.as_str());
         for row in due {
             let Indexed(id, _) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
-            let key = rows::tenant_key(&id);
-            if let Some(upload) = self.catalogue().row::<UploadRow>(rows::UPLOADS, &key).await?
-                && let Some(hash) = blob_of(&upload.hash)
-            {
-                gone.push(rows::delete(rows::UPLOAD_BLOBS, format!("{hash}/{id}")));
-                // A run may have named the bytes before they came: then they stay, and it is known from here on that
-                // they were kept.
-                gone.extend(self.uses(hash).await?.into_iter().map(was_here));
-                hashes.push(hash.to_owned());
+            match self.catalogue().row::<UploadRow>(rows::UPLOADS, &rows::tenant_key(&id)).await? {
+                Some(upload) => {
+                    gone.extend(self.upload_goes(&upload).await?);
+                    hashes.extend(blob_of(&upload.hash).map(str::to_owned));
+                }
+                None => gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
             }
-            gone.push(rows::delete(rows::UPLOADS, key));
-            gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
         }
         if gone.is_empty() {
             return Ok(false);

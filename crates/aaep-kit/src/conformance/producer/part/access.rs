@@ -98,7 +98,7 @@ pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whether somebody with this token, or none, gets a stream.
+/// Whether a client with this token, or none, gets a stream.
 async fn listens(stage: &Stage<'_>, token: Option<&str>) -> bool {
     let strict = stage.is_strict();
     let dial = Dial {

@@ -9,33 +9,16 @@ use serde_json::{Value, json};
 use super::reply::{Asked, shown, with, without};
 use crate::conformance::judge::{self, Answer, Fate};
 use crate::conformance::producer::specs;
-use crate::conformance::producer::stage::{Stage, Trouble, able};
+use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::{Scope, Way};
+use crate::conformance::transcript::Way;
 use crate::limits;
 use crate::link::Target;
 use crate::scenario::Scenario;
 
-pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("an action that cannot be undone", Scope::Whole).await?;
-    let stranger = match stage.has_own_terms() && stage.is_shared() {
-        true => {
-            let mute =
-                able(json!({"supports_confirmation_reply": false, "supports_clarification_reply": false}));
-            Some(stage.subscribe("a subscription that cannot reply", Scope::Part, mute).await?)
-        }
-        false => None,
-    };
-    let outcome = prompted(stage, &talk, stranger.as_ref()).await;
-    if let Some(stranger) = stranger {
-        stage.finish(stranger).await;
-    }
-    stage.finish(talk).await;
-    outcome
-}
-
-async fn prompted(stage: &Stage<'_>, talk: &Talk, stranger: Option<&Talk>) -> Result<(), Trouble> {
+pub(super) async fn action(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let (talk, stranger) = (&talks[0], talks.get(1));
     let prompt = match stage.prompt(talk, Scenario::Irreversible, Kind::AwaitingConfirmation).await {
         Ok(prompt) => prompt,
         Err(trouble) => {
@@ -82,25 +65,12 @@ async fn prompted(stage: &Stage<'_>, talk: &Talk, stranger: Option<&Talk>) -> Re
 /// Nothing is done and nothing sounds done.
 fn still_waiting(stage: &Stage<'_>, talk: &Talk, prompt: usize) {
     talk.read(|lines| {
-        match judge::fate(lines, prompt).line() {
-            Some(number) => {
-                let evidence = shown(lines, [prompt, number]);
-                stage.failed(&specs::BLOCKED, "the producer went on before anybody had answered", evidence);
-            }
-            None => stage
-                .passed(&specs::BLOCKED, format!("nothing was done in {} ms", stage.silence().as_millis())),
-        }
-        match judge::sounds_done(lines, prompt, lines.len()) {
-            Some(line) => {
-                let evidence = [lines[prompt].shown(), line.shown()];
-                stage.failed(
-                    &specs::SILENT,
-                    "this sounds as if it were done, before anybody had answered",
-                    evidence,
-                );
-            }
-            None => stage.passed(&specs::SILENT, ""),
-        }
+        let went_on = judge::fate(lines, prompt).line().map(|number| shown(lines, [prompt, number]));
+        let waited = format!("nothing was done in {} ms", stage.silence().as_millis());
+        stage.hold(&specs::BLOCKED, went_on, "the producer went on before anybody had answered", waited);
+        let done =
+            judge::sounds_done(lines, prompt, lines.len()).map(|line| [lines[prompt].shown(), line.shown()]);
+        stage.hold(&specs::SILENT, done, "this sounds as if it were done, before anybody had answered", "");
     });
 }
 
@@ -166,11 +136,7 @@ async fn bad_replies(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Aske
     if stage.is_strict() {
         let bare = without(asked.decide(stage, "accept"), &["subscription_id", "timestamp"]).to_string();
         talk.say_in_vain(&bare).await?;
-        if let Some(evidence) = effect(talk, prompt).await {
-            stage.failed(&specs::BARE_REPLY, "it settled the prompt", evidence);
-            return Ok(());
-        }
-        stage.passed(&specs::BARE_REPLY, "");
+        stage.hold(&specs::BARE_REPLY, effect(talk, prompt).await, "it settled the prompt", "");
     }
     Ok(())
 }
@@ -327,12 +293,8 @@ async fn late(
         let session = lines[prompt].session();
         let more = (end + 1..lines.len())
             .find(|number| lines[*number].is_event() && lines[*number].session() == session);
-        match more {
-            Some(number) => {
-                stage.failed(&specs::LATE_REPLY, "the session went on", shown(lines, [end, number]))
-            }
-            None => stage.passed(&specs::LATE_REPLY, ""),
-        }
+        let more = more.map(|number| shown(lines, [end, number]));
+        stage.hold(&specs::LATE_REPLY, more, "the session went on", "");
     });
     stage.old_tokens.lock().expect("nothing panics while it notes").push(asked.token.clone());
     Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::conformance::producer::specs;
+use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::producer::stage::{Stage, Trouble, able, request};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
@@ -40,34 +40,17 @@ fn wishes() -> Vec<(&'static str, Value)> {
     ]
 }
 
-pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    if !stage.handshakes.load(std::sync::atomic::Ordering::Relaxed) {
-        let why = stage.no_handshake();
-        stage.failed(&specs::ANSWERED, why.clone(), []);
-        return Err(why);
+/// Without handshakes the rest of this part has nothing to ask.
+pub(super) async fn answers(stage: &Stage<'_>) -> Result<(), Trouble> {
+    if stage.handshakes.load(std::sync::atomic::Ordering::Relaxed) {
+        return Ok(());
     }
-    if stage.wants(&[&specs::ANSWERED]) || stage.wants_rules(&["R-112"]) {
-        answered(stage).await;
-    }
-    if stage.wants(&[&specs::SIGNED_ONLY]) {
-        signed_only(stage).await;
-    }
-    if stage.wants(&[&specs::UNKNOWN_EXTENSION]) {
-        unknown_extension(stage).await;
-    }
-    if stage.wants(&[&specs::VERSION]) {
-        version(stage).await;
-    }
-    if stage.wants(&[&specs::LARGE]) {
-        large(stage).await;
-    }
-    if stage.wants(&[&specs::FULL]) {
-        full(stage).await?;
-    }
-    Ok(())
+    let why = stage.no_handshake();
+    stage.failed(&specs::ANSWERED, why.clone(), []);
+    Err(why)
 }
 
-async fn answered(stage: &Stage<'_>) {
+pub(super) async fn answered(stage: &Stage<'_>) -> Result<(), Trouble> {
     let mut silent = Vec::new();
     let mut count = 0;
     for (what, wish) in wishes() {
@@ -80,10 +63,9 @@ async fn answered(stage: &Stage<'_>) {
         }
     }
     count += malformed(stage, &mut silent).await;
-    match silent.as_slice() {
-        [] => stage.passed(&specs::ANSWERED, format!("{count} requests")),
-        _ => stage.failed(&specs::ANSWERED, "a request got no answer", silent),
-    }
+    let amiss = (!silent.is_empty()).then_some(silent);
+    stage.hold(&specs::ANSWERED, amiss, "a request got no answer", format!("{count} requests"));
+    Ok(())
 }
 
 /// Requests that are none. They can be sent beside a connection over HTTP only.
@@ -139,87 +121,101 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-async fn signed_only(stage: &Stage<'_>) {
-    let wish = request(able(json!({"accept_signed_manifests_only": true})));
-    let spec = &specs::SIGNED_ONLY;
-    match answer(stage, "a request for signed manifests only", &wish).await {
+/// Asks, and holds the answer against what it must be.
+async fn judged(
+    stage: &Stage<'_>,
+    spec: &'static Spec,
+    label: &str,
+    request: &str,
+    judge: impl Fn(&Value) -> (Outcome, String),
+) -> Result<(), Trouble> {
+    match answer(stage, label, request).await {
         Err(why) => stage.failed(spec, why.to_string(), []),
         Ok(answer) => {
-            match (text(&answer, "type"), text(&answer, "reason_code"), text(&answer, "signed_manifest")) {
-                ("subscription.accepted", _, "") => {
-                    stage.failed(spec, "it was accepted without a signed manifest", [answer.to_string()]);
-                }
-                ("subscription.accepted", ..) => {
-                    stage.passed(spec, "a signed manifest came; its signature was not verified")
-                }
-                (_, "manifest_signature_required", _) => {
-                    stage.passed(spec, "it was refused with `manifest_signature_required`")
-                }
-                (_, code, _) => {
-                    stage.failed(spec, format!("it was refused with `{code}`"), [answer.to_string()])
-                }
-            }
+            let (outcome, said) = judge(&answer);
+            let evidence = (outcome == Outcome::Failed).then(|| answer.to_string());
+            stage.note(spec, outcome, said, evidence);
         }
     }
+    Ok(())
 }
 
-async fn unknown_extension(stage: &Stage<'_>) {
+fn is_accepted(answer: &Value) -> bool {
+    text(answer, "type") == "subscription.accepted"
+}
+
+/// A refusal must have this code.
+fn refused(answer: &Value, code: &str) -> (Outcome, String) {
+    let told = text(answer, "reason_code");
+    let outcome = if told == code { Outcome::Passed } else { Outcome::Failed };
+    (outcome, format!("it was refused with `{told}`"))
+}
+
+pub(super) async fn signed_only(stage: &Stage<'_>) -> Result<(), Trouble> {
+    let wish = request(able(json!({"accept_signed_manifests_only": true})));
+    judged(stage, &specs::SIGNED_ONLY, "a request for signed manifests only", &wish, |answer| {
+        match (is_accepted(answer), text(answer, "signed_manifest")) {
+            (false, _) => refused(answer, "manifest_signature_required"),
+            (true, "") => (Outcome::Failed, "it was accepted without a signed manifest".to_owned()),
+            _ => (Outcome::Passed, "a signed manifest came; its signature was not verified".to_owned()),
+        }
+    })
+    .await
+}
+
+pub(super) async fn unknown_extension(stage: &Stage<'_>) -> Result<(), Trouble> {
     let wish = request(able(json!({"zz": {"anything": [1, {"deep": true}]}})));
-    let spec = &specs::UNKNOWN_EXTENSION;
-    match answer(stage, "a request with capabilities of an unknown extension", &wish).await {
-        Err(why) => stage.failed(spec, why.to_string(), []),
-        Ok(answer) if text(&answer, "type") == "subscription.accepted" => stage.passed(spec, ""),
-        Ok(answer) => stage.failed(spec, "it was refused", [answer.to_string()]),
-    }
+    let label = "a request with capabilities of an unknown extension";
+    judged(stage, &specs::UNKNOWN_EXTENSION, label, &wish, |answer| match is_accepted(answer) {
+        true => (Outcome::Passed, String::new()),
+        false => (Outcome::Failed, "it was refused".to_owned()),
+    })
+    .await
 }
 
-async fn version(stage: &Stage<'_>) {
+pub(super) async fn version(stage: &Stage<'_>) -> Result<(), Trouble> {
     let mut wish: Value = serde_json::from_str(&request(able(json!({})))).unwrap_or_default();
     wish["aaep_version"] = "99.99.99".into();
-    let spec = &specs::VERSION;
-    match answer(stage, "a request of version 99.99.99", &wish.to_string()).await {
-        Err(why) => stage.failed(spec, why.to_string(), []),
-        Ok(answer) => {
-            match (text(&answer, "type"), text(&answer, "aaep_version"), text(&answer, "reason_code")) {
-                ("subscription.accepted", version, _) if version != "99.99.99" => {
-                    let said =
-                        format!("it was accepted with version `{version}`, which is allowed; most refuse it");
-                    stage.note(spec, Outcome::Warned, said, []);
-                }
-                ("subscription.accepted", ..) => {
-                    stage.failed(spec, "a version that there is not was accepted", [answer.to_string()]);
-                }
-                (_, _, "version_unsupported") => {
-                    stage.passed(spec, "it was refused with `version_unsupported`")
-                }
-                (_, _, code) => {
-                    stage.failed(spec, format!("it was refused with `{code}`"), [answer.to_string()])
-                }
+    let label = "a request of version 99.99.99";
+    judged(stage, &specs::VERSION, label, &wish.to_string(), |answer| {
+        match (is_accepted(answer), text(answer, "aaep_version")) {
+            (false, _) => refused(answer, "version_unsupported"),
+            (true, "99.99.99") => (Outcome::Failed, "a version that there is not was accepted".to_owned()),
+            (true, version) => {
+                let said =
+                    format!("it was accepted with version `{version}`, which is allowed; most refuse it");
+                (Outcome::Warned, said)
             }
         }
-    }
+    })
+    .await
 }
 
-async fn large(stage: &Stage<'_>) {
+pub(super) async fn large(stage: &Stage<'_>) -> Result<(), Trouble> {
     let spec = &specs::LARGE;
     let sized = |bytes: usize| request(able(json!({"zz": {"filler": "x".repeat(bytes)}})));
     let taken = async |bytes| match answer(stage, &format!("a request of {bytes} bytes"), &sized(bytes)).await
     {
-        Ok(answer) if text(&answer, "type") == "subscription.accepted" => Ok(()),
+        Ok(answer) if is_accepted(&answer) => Ok(()),
         Ok(answer) => Err(answer.to_string()),
         Err(why) => Err(why.to_string()),
     };
     if let Err(why) = taken(64 * 1024).await {
-        return stage.failed(spec, "it was not taken", [why]);
+        stage.failed(spec, "it was not taken", [why]);
+        return Ok(());
     }
-    match taken(1024 * 1024).await {
-        Ok(()) => stage.passed(spec, "one of 1 MiB as well"),
-        Err(_) => stage.note(spec, Outcome::Passed, "one of 1 MiB, as it should be, was not", []),
-    }
+    stage.passed(
+        spec,
+        match taken(1024 * 1024).await {
+            Ok(()) => "one of 1 MiB as well",
+            Err(_) => "one of 1 MiB, as it should be, was not",
+        },
+    );
+    Ok(())
 }
 
 /// As many subscriptions as the manifest says, and one more.
-async fn full(stage: &Stage<'_>) -> Result<(), Trouble> {
+pub(super) async fn full(stage: &Stage<'_>) -> Result<(), Trouble> {
     let spec = &specs::FULL;
     let most = super::manifest::fetch(stage)
         .await
@@ -268,7 +264,7 @@ async fn full(stage: &Stage<'_>) -> Result<(), Trouble> {
             let again = refusal.get("retry_after_seconds").and_then(Value::as_u64);
             match (code, again) {
                 ("rate_limit", Some(seconds)) => {
-                    stage.passed(spec, format!("behind {had} of them, with {seconds} s"))
+                    stage.passed(spec, format!("after {had} of them, with a retry after {seconds} s"))
                 }
                 ("rate_limit", None) => {
                     stage.failed(spec, "no time to come again was told", [refusal.to_string()])

@@ -10,21 +10,15 @@ use crate::conformance::producer::specs;
 use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::{Line, Scope};
+use crate::conformance::transcript::Line;
 use crate::limits;
 use crate::scenario::Scenario;
 
 /// What the scenario with a secret holds.
 const SECRETS: [&str; 1] = ["sk-test-12345"];
 
-pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("sessions without prompts", Scope::Whole).await?;
-    let outcome = sessions(stage, &talk).await;
-    stage.finish(talk).await;
-    outcome
-}
-
-async fn sessions(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
+pub(super) async fn sessions(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let talk = &talks[0];
     let mut ids = Vec::new();
     let mut troubles = Vec::new();
     let mut endless = 0;
@@ -128,34 +122,15 @@ fn secrets(stage: &Stage<'_>, lines: &[Line]) {
     }
     let leak = judge::leaks(lines, &SECRETS);
     // What was asked for is the person's own text and no text of the producer.
-    match &leak {
-        Some((line, field)) if field != "request_text" => {
-            stage.failed(&specs::SECRETS, format!("it stands in `{field}`"), [line.shown()]);
-        }
-        _ => {
-            let rest: Vec<Line> = lines
-                .iter()
-                .cloned()
-                .map(|mut line| {
-                    if let Some(fields) = line.json.as_object_mut() {
-                        fields.remove("request_text");
-                    }
-                    line
-                })
-                .collect();
-            match judge::leaks(&rest, &SECRETS) {
-                Some((line, field)) => {
-                    stage.failed(&specs::SECRETS, format!("it stands in `{field}`"), [line.shown()])
-                }
-                None => stage.passed(&specs::SECRETS, ""),
-            }
-        }
+    let mut rest = lines.to_vec();
+    for fields in rest.iter_mut().filter_map(|line| line.json.as_object_mut()) {
+        fields.remove("request_text");
     }
-    match leak {
-        Some((line, field)) => {
-            stage.failed(&specs::MASKED, format!("it stands in `{field}`"), [line.shown()])
-        }
-        None => stage.passed(&specs::MASKED, ""),
+    let own = leak.clone().filter(|(_, field)| field != "request_text");
+    let own = own.or_else(|| judge::leaks(&rest, &SECRETS));
+    for (spec, leak) in [(&specs::SECRETS, own), (&specs::MASKED, leak)] {
+        let wrong = leak.as_ref().map_or(String::new(), |(_, field)| format!("it is in `{field}`"));
+        stage.hold(spec, leak.map(|(line, _)| [line.shown()]), wrong, "");
     }
 }
 
@@ -200,13 +175,9 @@ fn texts(stage: &Stage<'_>, lines: &[Line]) {
         }
         _ => stage.passed(&specs::VERSIONED, ""),
     }
-    match judge::decomposed(lines) {
-        Some(line) => stage.failed(&specs::NFC, "a letter is written with a mark behind it", [line.shown()]),
-        None => stage.passed(&specs::NFC, ""),
-    }
+    let decomposed = judge::decomposed(lines).map(|line| [line.shown()]);
+    stage.hold(&specs::NFC, decomposed, "a letter is followed by a combining mark", "");
     let heard = lines.iter().filter(|line| line.way == crate::conformance::transcript::Way::Heard);
-    match heard.clone().find(|line| !line.json.is_object()) {
-        Some(line) => stage.failed(&specs::ONE_EACH, "a frame holds something else", [line.shown()]),
-        None => stage.passed(&specs::ONE_EACH, format!("{} frames", heard.count())),
-    }
+    let other = heard.clone().find(|line| !line.json.is_object()).map(|line| [line.shown()]);
+    stage.hold(&specs::ONE_EACH, other, "a frame holds something else", format!("{} frames", heard.count()));
 }

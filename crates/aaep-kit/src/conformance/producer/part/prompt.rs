@@ -14,25 +14,12 @@ use crate::conformance::producer::specs::{self, Spec};
 use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::report::Outcome;
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::{Line, Scope};
+use crate::conformance::transcript::Line;
 use crate::limits;
 use crate::scenario::Scenario;
 
-pub(super) async fn rejected(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("a confirmation that is rejected", Scope::Whole).await?;
-    let other = match stage.is_shared() {
-        true => Some(stage.listen("a second subscription of the same", Scope::Whole).await?),
-        false => None,
-    };
-    let outcome = reject(stage, &talk, other.as_ref()).await;
-    if let Some(other) = other {
-        stage.finish(other).await;
-    }
-    stage.finish(talk).await;
-    outcome
-}
-
-async fn reject(stage: &Stage<'_>, talk: &Talk, other: Option<&Talk>) -> Result<(), Trouble> {
+pub(super) async fn rejected(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let talk = &talks[0];
     let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
     let asked = Asked::of(talk, prompt);
     other_token(stage, talk, prompt, &asked).await?;
@@ -57,9 +44,8 @@ async fn reject(stage: &Stage<'_>, talk: &Talk, other: Option<&Talk>) -> Result<
         }
     });
     stage.old_tokens.lock().expect("nothing panics while it notes").push(asked.token.clone());
-    let Some(other) = other else {
-        let why = "each connection starts a producer of its own";
-        stage.inapplicable(&specs::ALL_HEAR, why);
+    let Some(other) = talks.get(1) else {
+        stage.inapplicable(&specs::ALL_HEAR, super::UNSHARED);
         return Ok(());
     };
     all_hear(stage, &asked, other).await;
@@ -85,13 +71,9 @@ async fn other_token(stage: &Stage<'_>, talk: &Talk, prompt: usize, asked: &Aske
     let reply = with(asked.decide(stage, "accept"), json!({"reply_token": old}));
     let answer = talk.say_in_vain(&reply.to_string()).await?;
     remember(stage, "a reply with the token of an earlier session".into(), answer);
-    match talk.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await {
-        Some(settled) => {
-            let evidence = talk.read(|lines| shown(lines, [prompt, settled]));
-            stage.failed(&specs::OTHER_TOKEN, "it settled the prompt", evidence);
-        }
-        None => stage.passed(&specs::OTHER_TOKEN, ""),
-    }
+    let settled = talk.until(limits::EFFECT_WAIT, |lines| judge::settled(lines, prompt)).await;
+    let settled = settled.map(|settled| talk.read(|lines| shown(lines, [prompt, settled])));
+    stage.hold(&specs::OTHER_TOKEN, settled, "it settled the prompt", "");
     Ok(())
 }
 
@@ -115,21 +97,8 @@ async fn all_hear(stage: &Stage<'_>, asked: &Asked, other: &Talk) {
     }
 }
 
-pub(super) async fn race(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("a hundred replies, first subscription", Scope::Part).await?;
-    let other = match stage.is_shared() {
-        true => Some(stage.listen("a hundred replies, second subscription", Scope::Part).await?),
-        false => None,
-    };
-    let outcome = raced(stage, &talk, other.as_ref().unwrap_or(&talk)).await;
-    if let Some(other) = other {
-        stage.finish(other).await;
-    }
-    stage.finish(talk).await;
-    outcome
-}
-
-async fn raced(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Trouble> {
+pub(super) async fn race(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let (talk, other) = (&talks[0], talks.get(1).unwrap_or(&talks[0]));
     let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
     let asked = Asked::of(talk, prompt);
     let Some(there) = other.line(0, stage.patience(), |line| asked.is(line)).await else {
@@ -216,7 +185,10 @@ pub(super) async fn outlast(
     let rest = Duration::from_millis(timeout.saturating_sub(age_ms(&line))) + limits::DEFAULT_LATE * 3;
     let settled = talk.until(rest, |lines| judge::settled(lines, prompt)).await;
     let Some(settled) = settled else {
-        let said = format!("nothing happened {} ms behind the time", (limits::DEFAULT_LATE * 3).as_millis());
+        let said = format!(
+            "nothing happened within {} ms after the timeout",
+            (limits::DEFAULT_LATE * 3).as_millis()
+        );
         stage.failed(spec, said, [line.shown()]);
         return None;
     };
@@ -224,14 +196,8 @@ pub(super) async fn outlast(
     Some((settled, (at - line.at_ms) + age_ms(&line)))
 }
 
-pub(super) async fn timed_out(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("a confirmation that nobody answers", Scope::Whole).await?;
-    let outcome = unanswered(stage, &talk).await;
-    stage.finish(talk).await;
-    outcome
-}
-
-async fn unanswered(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
+pub(super) async fn timed_out(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let talk = &talks[0];
     let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
     let asked = Asked::of(talk, prompt);
     let line = talk.read(|lines| lines[prompt].clone());
@@ -246,7 +212,8 @@ async fn unanswered(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
     let timeout = timeout_ms(&line).unwrap_or_default();
     let evidence = talk.read(|lines| shown(lines, [prompt, settled]));
     let late = u64::try_from(limits::DEFAULT_LATE.as_millis()).unwrap_or(u64::MAX);
-    let said = format!("it was applied {took} ms behind the timestamp of a prompt that waits {timeout} ms");
+    let said =
+        format!("it was applied {took} ms after the timestamp of a prompt with a timeout of {timeout} ms");
     if took + limits::DEFAULT_EARLY_MS < timeout || took > timeout + late {
         stage.failed(&specs::DEFAULT_ON_TIME, said, evidence.clone());
     } else {
@@ -300,70 +267,60 @@ fn countdown(stage: &Stage<'_>, talk: &Talk, prompt: usize, settled: usize, time
     }
 }
 
-pub(super) async fn modified(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("an acceptance with changes", Scope::Part).await?;
-    let outcome = async {
-        let prompt = stage.prompt(&talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
-        let change = json!({"modified_action": {"recount_conformance": "nobody supports this"}});
-        let reply = with(Asked::of(&talk, prompt).decide(stage, "accept"), change);
-        talk.say(&reply.to_string()).await?;
-        let settled = talk.until(stage.patience(), |lines| judge::settled(lines, prompt)).await;
-        stage.end_of_line(&talk, prompt).await;
-        talk.read(|lines| match (settled, judge::fate(lines, prompt)) {
-            (None, _) => stage.failed(&specs::MODIFIED, "nothing followed it", shown(lines, [prompt])),
-            (_, Fate::Done(call)) => {
-                stage.failed(&specs::MODIFIED, "the action was done", shown(lines, [prompt, call]));
-            }
-            _ => stage.passed(&specs::MODIFIED, "the action was not done"),
-        });
-        Ok(())
-    };
-    let outcome = outcome.await;
-    stage.finish(talk).await;
-    outcome
+pub(super) async fn modified(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let talk = &talks[0];
+    let prompt = stage.prompt(talk, Scenario::Confirm, Kind::AwaitingConfirmation).await?;
+    let change = json!({"modified_action": {"recount_conformance": "nobody supports this"}});
+    let reply = with(Asked::of(talk, prompt).decide(stage, "accept"), change);
+    talk.say(&reply.to_string()).await?;
+    let settled = talk.until(stage.patience(), |lines| judge::settled(lines, prompt)).await;
+    stage.end_of_line(talk, prompt).await;
+    talk.read(|lines| match (settled, judge::fate(lines, prompt)) {
+        (None, _) => stage.failed(&specs::MODIFIED, "nothing followed it", shown(lines, [prompt])),
+        (_, Fate::Done(call)) => {
+            stage.failed(&specs::MODIFIED, "the action was done", shown(lines, [prompt, call]));
+        }
+        _ => stage.passed(&specs::MODIFIED, "the action was not done"),
+    });
+    Ok(())
 }
 
-pub(super) async fn twice(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("the same action asked for twice", Scope::Whole).await?;
-    let outcome = async {
-        let prompt = stage.prompt(&talk, Scenario::Twice, Kind::AwaitingConfirmation).await?;
-        stage.wait(stage.silence()).await;
-        let open: Vec<usize> = talk.read(|lines| {
-            let same = |line: &Line| {
-                line.is(Kind::AwaitingConfirmation)
-                    && (line.session(), line.str("action"))
-                        == (lines[prompt].session(), lines[prompt].str("action"))
-            };
-            let prompts = (prompt..lines.len()).filter(|number| same(&lines[*number]));
-            prompts.filter(|number| judge::settled(lines, *number).is_none()).collect()
-        });
-        match open.len() {
-            0 => stage.not_shown(&specs::ONE_PROMPT, "the prompt was settled before a second could come"),
-            1 => stage.passed(&specs::ONE_PROMPT, ""),
-            count => {
-                let evidence = talk.read(|lines| shown(lines, open.iter().copied()));
-                stage.failed(&specs::ONE_PROMPT, format!("{count} prompts for it are open"), evidence);
-            }
+pub(super) async fn twice(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let talk = &talks[0];
+    let prompt = stage.prompt(talk, Scenario::Twice, Kind::AwaitingConfirmation).await?;
+    stage.wait(stage.silence()).await;
+    let open: Vec<usize> = talk.read(|lines| {
+        let same = |line: &Line| {
+            line.is(Kind::AwaitingConfirmation)
+                && (line.session(), line.str("action"))
+                    == (lines[prompt].session(), lines[prompt].str("action"))
+        };
+        let prompts = (prompt..lines.len()).filter(|number| same(&lines[*number]));
+        prompts.filter(|number| judge::settled(lines, *number).is_none()).collect()
+    });
+    match open.len() {
+        0 => stage.not_shown(&specs::ONE_PROMPT, "the prompt was settled before a second could come"),
+        1 => stage.passed(&specs::ONE_PROMPT, ""),
+        count => {
+            let evidence = talk.read(|lines| shown(lines, open.iter().copied()));
+            stage.failed(&specs::ONE_PROMPT, format!("{count} prompts for it are open"), evidence);
         }
-        // Whatever else is asked in this session is turned down, until it ends.
-        let session = talk.read(|lines| lines[prompt].session().to_owned());
-        let mut from = prompt;
-        for _ in 0..limits::PROMPTS_ANSWERED_MAX {
-            let next = |line: &Line| {
-                line.session() == session && (line.is(Kind::AwaitingConfirmation) || line.is_terminal())
-            };
-            let Some(number) = talk.line(from, stage.patience(), next).await else { break };
-            if talk.read(|lines| lines[number].is_terminal()) {
-                break;
-            }
-            talk.say(&Asked::of(&talk, number).decide(stage, "reject").to_string()).await?;
-            from = number + 1;
+    }
+    // Whatever else is asked in this session is turned down, until it ends.
+    let session = talk.read(|lines| lines[prompt].session().to_owned());
+    let mut from = prompt;
+    for _ in 0..limits::PROMPTS_ANSWERED_MAX {
+        let next = |line: &Line| {
+            line.session() == session && (line.is(Kind::AwaitingConfirmation) || line.is_terminal())
+        };
+        let Some(number) = talk.line(from, stage.patience(), next).await else { break };
+        if talk.read(|lines| lines[number].is_terminal()) {
+            break;
         }
-        Ok(())
-    };
-    let outcome = outcome.await;
-    stage.finish(talk).await;
-    outcome
+        talk.say(&Asked::of(talk, number).decide(stage, "reject").to_string()).await?;
+        from = number + 1;
+    }
+    Ok(())
 }
 
 /// Whether an outcome is one that a prompt's default asks for.

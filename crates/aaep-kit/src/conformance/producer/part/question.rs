@@ -9,18 +9,11 @@ use crate::conformance::judge;
 use crate::conformance::producer::specs;
 use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::talk::Talk;
-use crate::conformance::transcript::{Line, Scope, Way};
+use crate::conformance::transcript::{Line, Way};
 use crate::limits;
 use crate::scenario::Scenario;
 
 const KIND: Kind = Kind::AwaitingClarification;
-
-pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("questions", Scope::Whole).await?;
-    let outcome = asked(stage, &talk).await;
-    stage.finish(talk).await;
-    outcome
-}
 
 /// The kinds of answers that a question takes: those it lists, or else what its choices imply.
 fn kinds(question: &Line) -> Vec<String> {
@@ -62,7 +55,8 @@ fn wrong(question: &Line) -> Vec<(&'static str, Value)> {
     wrong
 }
 
-async fn asked(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
+pub(super) async fn asked(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let talk = &talks[0];
     let prompt = stage.prompt(talk, Scenario::Clarify, KIND).await?;
     let question = talk.read(|lines| lines[prompt].clone());
     let reply = Asked::of(talk, prompt);
@@ -112,7 +106,7 @@ async fn asked(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
     if !spoilt && refused.is_empty() {
         stage.passed(&specs::WRONG_KIND, format!("{} wrong ones had no effect", tried.len()));
     } else if !spoilt {
-        stage.failed(&specs::WRONG_KIND, "behind wrong answers a right one was not taken", []);
+        stage.failed(&specs::WRONG_KIND, "after wrong answers a right one was not taken", []);
     }
     unanswered(stage, talk).await
 }
@@ -123,9 +117,9 @@ async fn unanswered(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
         let told = talk.read(|lines| lines[settled].kind());
         match told {
             Some(Kind::StateChanged) => {
-                stage.passed(&specs::UNANSWERED, format!("`state.changed` came behind {took} ms"))
+                stage.passed(&specs::UNANSWERED, format!("`state.changed` came after {took} ms"))
             }
-            Some(kind) => stage.passed(&specs::UNANSWERED, format!("`{kind}` came behind {took} ms")),
+            Some(kind) => stage.passed(&specs::UNANSWERED, format!("`{kind}` came after {took} ms")),
             None => {}
         }
     } else if talk.read(|lines| judge::settled(lines, prompt)).is_none() {
@@ -138,46 +132,39 @@ async fn unanswered(stage: &Stage<'_>, talk: &Talk) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) async fn handoff(stage: &Stage<'_>) -> Result<(), Trouble> {
-    let talk = stage.listen("a handoff", Scope::Whole).await?;
-    let outcome = async {
-        let session = stage.begin(&talk, Scenario::Handoff).await?;
-        let end = stage.end_of(&talk, &session).await;
-        talk.read(|lines| {
-            let mut own = lines.iter().filter(|line| line.session() == session);
-            let large = own.clone().map(|line| line.text.len()).max().unwrap_or(0);
-            let broken = lines.iter().find(|line| line.way == Way::Heard && line.json.is_null());
-            match (large, broken) {
-                (_, Some(line)) => {
-                    let said = format!("what came is no JSON, after {} bytes", line.text.len());
-                    stage.failed(&specs::LARGE_EVENT, said, [line.shown()]);
-                }
-                (limits::LARGE_EVENT_BYTES.., _) => {
-                    stage.passed(&specs::LARGE_EVENT, format!("{large} bytes"))
-                }
-                _ => stage.not_shown(&specs::LARGE_EVENT, format!("the largest event had {large} bytes")),
+pub(super) async fn handoff(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Trouble> {
+    let talk = &talks[0];
+    let session = stage.begin(talk, Scenario::Handoff).await?;
+    let end = stage.end_of(talk, &session).await;
+    talk.read(|lines| {
+        let mut own = lines.iter().filter(|line| line.session() == session);
+        let large = own.clone().map(|line| line.text.len()).max().unwrap_or(0);
+        let broken = lines.iter().find(|line| line.way == Way::Heard && line.json.is_null());
+        match (large, broken) {
+            (_, Some(line)) => {
+                let said = format!("what came is no JSON, after {} bytes", line.text.len());
+                stage.failed(&specs::LARGE_EVENT, said, [line.shown()]);
             }
-            let signs = own.clone().find(|line| {
-                line.str("to_state") == "handing_off" || line.str("error_category") == "requires_user"
-            });
-            if own.any(|line| line.is(Kind::HandoffRequested)) {
-                stage.passed(&specs::HANDED_OVER, "");
-            } else if let Some(sign) = signs {
-                let evidence = [sign.shown()].into_iter().chain(end.map(|end| lines[end].shown()));
-                stage.failed(
-                    &specs::HANDED_OVER,
-                    "somebody takes over, and `handoff.requested` did not come",
-                    evidence,
-                );
-            } else {
-                stage.not_shown(&specs::HANDED_OVER, "nothing was handed over");
-            }
+            (limits::LARGE_EVENT_BYTES.., _) => stage.passed(&specs::LARGE_EVENT, format!("{large} bytes")),
+            _ => stage.not_shown(&specs::LARGE_EVENT, format!("the largest event had {large} bytes")),
+        }
+        let signs = own.clone().find(|line| {
+            line.str("to_state") == "handing_off" || line.str("error_category") == "requires_user"
         });
-        Ok(())
-    };
-    let outcome = outcome.await;
-    stage.finish(talk).await;
-    outcome
+        if own.any(|line| line.is(Kind::HandoffRequested)) {
+            stage.passed(&specs::HANDED_OVER, "");
+        } else if let Some(sign) = signs {
+            let evidence = [sign.shown()].into_iter().chain(end.map(|end| lines[end].shown()));
+            stage.failed(
+                &specs::HANDED_OVER,
+                "a person takes over, and `handoff.requested` did not come",
+                evidence,
+            );
+        } else {
+            stage.not_shown(&specs::HANDED_OVER, "nothing was handed over");
+        }
+    });
+    Ok(())
 }
 
 #[cfg(test)]

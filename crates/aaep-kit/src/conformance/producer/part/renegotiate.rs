@@ -14,8 +14,6 @@ use crate::limits;
 use crate::scenario::Scenario;
 
 pub(super) async fn run(stage: &Stage<'_>) -> Result<(), Trouble> {
-    stage.needs_sharing()?;
-    stage.needs_own_terms()?;
     let talk = stage.subscribe("terms that change", Scope::Part, fine()).await?;
     let other = stage.subscribe("terms that stay", Scope::Whole, fine()).await?;
     let outcome = async {
@@ -124,12 +122,10 @@ async fn changed(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Tro
     let leaked = talk.read(|lines| {
         let output =
             lines[from..].iter().find(|line| line.is(Kind::OutputStreaming) && line.session() == session);
-        output.map(Line::shown)
+        output.map(|line| [line.shown()])
     });
-    match leaked {
-        Some(line) => stage.failed(spec, "output came although it had been filtered out anew", [line]),
-        None => stage.passed(spec, format!("{rate} events a second, then without output: both were kept to")),
-    }
+    let kept = format!("{rate} events a second, then without output: both were kept to");
+    stage.hold(spec, leaked, "output came although it had been filtered out anew", kept);
     Ok(())
 }
 
@@ -185,9 +181,7 @@ async fn closed(stage: &Stage<'_>, talk: &Talk, other: &Talk) -> Result<(), Trou
     stage.wait(stage.silence().min(Duration::from_millis(300))).await;
     // What was on its way before the close may come; this session began after it.
     let own = |line: &&Line| line.is_event() && line.session() == session;
-    match talk.read(|lines| lines.iter().find(own).map(Line::shown)) {
-        Some(line) => stage.failed(&specs::CLOSED, "an event came", [line]),
-        None => stage.passed(&specs::CLOSED, "a session passed without a word"),
-    }
+    let heard = talk.read(|lines| lines.iter().find(own).map(|line| [line.shown()]));
+    stage.hold(&specs::CLOSED, heard, "an event came", "a session passed without a word");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use recount_aaep::Kind;
 use serde_json::{Value, json};
 
-use crate::conformance::producer::stage::Stage;
+use crate::conformance::producer::stage::{Stage, Trouble};
 use crate::conformance::talk::Talk;
 use crate::conformance::transcript::Line;
 
@@ -44,6 +44,13 @@ impl Asked {
             "subscription_id": self.subscription, "timestamp": stage.now(),
         })
     }
+}
+
+/// Rejects a prompt, and waits until its session has ended.
+pub(super) async fn turn_down(stage: &Stage<'_>, talk: &Talk, prompt: usize) -> Result<(), Trouble> {
+    talk.say(&Asked::of(talk, prompt).decide(stage, "reject").to_string()).await?;
+    stage.end_of_line(talk, prompt).await;
+    Ok(())
 }
 
 /// How a subscription is called in replies; who had no handshake has no name, and any will do.

@@ -4,21 +4,24 @@
 use recount_aaep::table::MessageKind;
 use serde_json::json;
 
-use super::line::tries;
+use super::hello::NO_HANDSHAKE;
+use super::line::{Tries, tries_from};
+use super::survive::GONE;
 use crate::conformance::Outcome;
-use crate::conformance::subscriber::TrialError;
 use crate::conformance::subscriber::piece::Piece;
 use crate::conformance::subscriber::stage::{Terms, What};
 use crate::conformance::subscriber::talk::Said;
 use crate::conformance::subscriber::trial::Trial;
+use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 
-const REFUSED: &str = "it bears a refusal with a reason that it does not know";
-const WAITS: &str = "it does not ask again without pause when it was refused";
-const CLOSED: &str = "it bears that the producer closes";
-const SAYS: &str = "it says that it closes when it is told to end";
-const NEGOTIATES: &str = "its wishes for other terms are as the schema says";
-const SIGNED: &str = "it takes no producer without a signed manifest when it demands one";
+const REFUSED: Expectation = Expectation("R-204", "it survives a refusal with an unknown reason");
+const WAITS: Expectation = Expectation("R-129", "it pauses before it retries a refused request");
+const CLOSED: Expectation = Expectation("R-121", "it survives a close of the producer");
+const SAYS: Expectation = Expectation("R-130", "it sends a close when it is told to end");
+const NEGOTIATES: Expectation = Expectation("R-120", "its renegotiations match the schema");
+const SIGNED: Expectation =
+    Expectation("R-167", "it rejects a producer without a signed manifest when it demands one");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     negotiated(trial).await?;
@@ -33,17 +36,15 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
             closed(trial).await?;
         }
     } else {
-        let why = Outcome::NotShown(
-            "it takes a fresh subscriber: give the trial a command to start it with".into(),
-        );
-        trial.check("R-204", REFUSED, why.clone(), "");
-        trial.check("R-129", WAITS, why, "");
+        for expectation in [REFUSED, WAITS] {
+            let why = "it takes a fresh subscriber: give the trial a command to start it with";
+            trial.not_shown(expectation, why);
+        }
         if trial.present().await? {
             own_end(trial, handshake).await?;
         }
         if trial.stage.lines().is_empty() {
-            let why = "the subscriber had ended: give the trial a command to start it with".to_owned();
-            trial.check("R-121", CLOSED, Outcome::NotShown(why), "");
+            trial.not_shown(CLOSED, "the subscriber had ended: give the trial a command to start it with");
         } else {
             closed(trial).await?;
         }
@@ -57,11 +58,10 @@ async fn negotiated(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let wishes: Vec<&Said> =
         said.iter().filter(|said| said.kind == Some(MessageKind::SubscriptionRenegotiate)).collect();
     if wishes.is_empty() {
-        let why = "it never asked for other terms".to_owned();
-        trial.check("R-120", NEGOTIATES, Outcome::Inapplicable(why), "");
+        trial.inapplicable(NEGOTIATES, "it never asked for other terms");
     } else {
         let wrong = wishes.iter().find_map(|wish| wish.amiss().0.first().cloned());
-        trial.hold("R-120", NEGOTIATES, wrong.is_none(), wrong.unwrap_or_else(|| "so they are".to_owned()));
+        trial.hold(NEGOTIATES, wrong.is_none(), wrong.unwrap_or_else(|| "all of them do".to_owned()));
     }
     let demands = said.iter().find_map(|said| {
         let demand = said.value.get("capabilities")?.get("accept_signed_manifests_only")?.as_bool()?;
@@ -71,19 +71,17 @@ async fn negotiated(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         // It was accepted without one, and came for events all the same.
         let came = trial.issued.len();
         let said = format!("it demanded one, got none, and took {came} prompts");
-        trial.hold("R-167", SIGNED, false, said);
+        trial.hold(SIGNED, false, said);
     } else {
-        let why = "it demands none".to_owned();
-        trial.check("R-167", SIGNED, Outcome::Inapplicable(why), "");
+        trial.inapplicable(SIGNED, "it demands none");
     }
     Ok(())
 }
 
 async fn refused(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialError> {
     if !handshake {
-        let why = || Outcome::Inapplicable("it makes no handshake".into());
-        trial.check("R-204", REFUSED, why(), "");
-        trial.check("R-129", WAITS, why(), "");
+        trial.inapplicable(REFUSED, NO_HANDSHAKE);
+        trial.inapplicable(WAITS, NO_HANDSHAKE);
         return Ok(());
     }
     trial.fresh();
@@ -101,18 +99,13 @@ async fn refused(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
         })
         .await;
     let from = trial.stage.mark();
-    let down = trial.subject.times.down;
-    let many =
-        trial.stage.wait(from, down, |seen| (tries(seen) > limits::TRIAL_TRIES_MAX).then_some(())).await;
-    let count = tries(&trial.stage.since(from));
+    let tries = tries_from(trial, from).await;
     trial.stage.terms(Terms::Asked);
-    let said = match many {
-        Some(()) => format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX),
-        None => {
-            format!("{count} tries within {down:?}, where {retry_after_seconds} s of pause were asked for")
-        }
+    let said = match tries.are_many {
+        true => tries.said,
+        false => format!("{}, where {retry_after_seconds} s of pause were asked for", tries.said),
     };
-    trial.hold("R-129", WAITS, many.is_none() && asked.is_some(), said);
+    trial.hold(WAITS, !tries.are_many && asked.is_some(), said);
     let back = trial.arrive(trial.subject.times.returns).await;
     let ending = trial.ending();
     let (outcome, said) = match back {
@@ -120,7 +113,7 @@ async fn refused(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
         None if ended_badly(trial) => (Outcome::Failed, format!("it broke{ending}")),
         None => (Outcome::Warned, format!("it did not come again{ending}")),
     };
-    trial.check("R-204", REFUSED, outcome, said);
+    trial.check(REFUSED, outcome, said);
     Ok(())
 }
 
@@ -144,18 +137,15 @@ async fn closed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     });
     trial.put(&Piece::new(None, close.to_string())).await;
     trial.stage.end_lines().await;
-    let down = trial.subject.times.down;
-    let many =
-        trial.stage.wait(mark, down, |seen| (tries(seen) > limits::TRIAL_TRIES_MAX).then_some(())).await;
-    let count = tries(&trial.stage.since(mark));
-    let (outcome, said) = if many.is_some() {
-        (Outcome::Failed, format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX))
+    let Tries { are_many, said } = tries_from(trial, mark).await;
+    let (outcome, said) = if are_many {
+        (Outcome::Failed, said)
     } else if ended_badly(trial) {
         (Outcome::Failed, format!("it broke{}", trial.ending()))
     } else {
-        (Outcome::Passed, format!("{count} tries within {down:?}{}", trial.ending()))
+        (Outcome::Passed, format!("{said}{}", trial.ending()))
     };
-    trial.check("R-121", CLOSED, outcome, said);
+    trial.check(CLOSED, outcome, said);
     Ok(())
 }
 
@@ -165,12 +155,11 @@ async fn own_end(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
         return Ok(());
     }
     if !handshake {
-        let why = "without a handshake there is nothing to close".to_owned();
-        trial.check("R-130", SAYS, Outcome::Inapplicable(why), "");
+        trial.inapplicable(SAYS, "without a handshake there is nothing to close");
         return Ok(());
     }
     let Some(open) = trial.stage.lines().pop() else {
-        trial.check("R-130", SAYS, Outcome::NotShown("the subscriber was gone".into()), "");
+        trial.not_shown(SAYS, GONE);
         return Ok(());
     };
     trial.fresh();
@@ -209,7 +198,7 @@ async fn own_end(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
     let ours = open.subscription.unwrap_or_default();
     let (outcome, said) = match close {
         None => (Outcome::NotShown("it did not end".into()), String::new()),
-        Some(None) => (Outcome::Failed, "it went without a word".to_owned()),
+        Some(None) => (Outcome::Failed, "it ended without a close".to_owned()),
         Some(Some(close)) if close.subscription() != ours => {
             (Outcome::Failed, format!("it closed `{}`, which is not its subscription", close.subscription()))
         }
@@ -218,7 +207,7 @@ async fn own_end(trial: &mut Trial<'_>, handshake: bool) -> Result<(), TrialErro
             None => (Outcome::Passed, "it closed its subscription".to_owned()),
         },
     };
-    trial.check("R-130", SAYS, outcome, said);
+    trial.check(SAYS, outcome, said);
     if let Some(process) = trial.process() {
         process.wait(limits::TRIAL_SECOND).await;
     }

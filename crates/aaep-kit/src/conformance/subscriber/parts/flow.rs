@@ -3,13 +3,14 @@
 
 use recount_aaep::wire::Boundary;
 
+use super::survive::SILENT_BY_ITSELF;
 use crate::conformance::Outcome;
-use crate::conformance::subscriber::TrialError;
-use crate::conformance::subscriber::trial::{Issued, Sign, Trial};
+use crate::conformance::subscriber::trial::{Sign, Trial};
+use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 
-const SUSTAINED: &str = "at the rate that was agreed it loses no prompt";
-const BURST: &str = "behind a burst of events it answers the next prompt";
+const SUSTAINED: Expectation = Expectation("R-119", "it loses no prompt at the agreed rate");
+const BURST: Expectation = Expectation("R-119", "it answers the prompt after a burst of events");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if trial.level < 3 || !trial.present().await? {
@@ -49,11 +50,8 @@ async fn sustained(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
         if began.elapsed() >= next_prompt {
             next_prompt += lasts / limits::TRIAL_PROMPTS;
-            let token = trial.voice.token();
-            let prompt = trial.voice.confirmation(token, limits::TRIAL_PROMPT_SECONDS);
-            let sent = recount_world::moment();
-            trial.issued.push(Issued { prompt: prompt.clone(), sent });
-            trial.say(&prompt.event).await;
+            let prompt = trial.draw(limits::TRIAL_PROMPT_SECONDS);
+            let sent = trial.issue(&prompt).await;
             asked.push((prompt.token, sent));
         }
     }
@@ -81,13 +79,13 @@ async fn sustained(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let (outcome, said) = if gone {
         (Outcome::Failed, format!("{}: {how}", trial.told(&Sign::Gone)))
     } else if !trial.answers() {
-        (Outcome::NotShown("it answers nothing by itself".into()), format!("it stayed connected: {how}"))
+        (Outcome::NotShown(SILENT_BY_ITSELF.into()), format!("it stayed connected: {how}"))
     } else if lost > 0 {
         (Outcome::Failed, format!("{lost} prompts were not answered: {how}"))
     } else {
         (Outcome::Passed, how)
     };
-    trial.check("R-119", SUSTAINED, outcome, said);
+    trial.check(SUSTAINED, outcome, said);
     Ok(())
 }
 
@@ -95,25 +93,21 @@ const WORDS: &str = "All is well. ";
 
 async fn burst(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     trial.fresh();
-    for step in 1..=limits::TRIAL_BURST {
-        let event = trial.voice.progress(step, limits::TRIAL_BURST);
-        if trial.say(&event).await == 0 {
+    // Made before the first is sent, so that their times are those of one instant.
+    let events: Vec<_> =
+        (1..=limits::TRIAL_BURST).map(|step| trial.voice.progress(step, limits::TRIAL_BURST)).collect();
+    for event in &events {
+        if trial.say(event).await == 0 {
             break;
         }
     }
     let sign = trial.probe().await;
     let told = format!("{} events at once, then {}", limits::TRIAL_BURST, trial.told(&sign));
-    match sign {
-        Sign::Held => {
-            let why = Outcome::NotShown("it answers nothing by itself".into());
-            trial.check("R-119", BURST, why, told);
-        }
-        sign => {
-            trial.hold("R-119", BURST, sign.is_well(), told);
-            if matches!(sign, Sign::Silent) {
-                trial.renew().await?;
-            }
-        }
-    }
-    Ok(())
+    let outcome = match sign {
+        Sign::Held => Outcome::NotShown(SILENT_BY_ITSELF.into()),
+        _ if sign.is_well() => Outcome::Passed,
+        _ => Outcome::Failed,
+    };
+    trial.check(BURST, outcome, told);
+    trial.recover(&sign).await
 }

@@ -4,16 +4,18 @@ use recount_aaep::table::MessageKind;
 use serde_json::Value;
 
 use crate::conformance::Outcome;
-use crate::conformance::subscriber::TrialError;
 use crate::conformance::subscriber::stage::{Terms, What};
 use crate::conformance::subscriber::talk::Said;
 use crate::conformance::subscriber::trial::Trial;
+use crate::conformance::subscriber::{Expectation, TrialError};
 
-const FIRST: &str = "it begins with a subscription request";
-const FORM: &str = "its request is as the schema says";
-const REPLIES: &str = "it says that it can answer prompts";
-const LEVEL: &str = "it says that it is of this level";
-const TERMS: &str = "it takes terms that are lower than it asked for";
+const FIRST: Expectation = Expectation("R-110", "it begins with a subscription request");
+const FORM: Expectation = Expectation("R-110", "its request matches the schema");
+const REPLIES: Expectation = Expectation("R-127", "it declares that it can answer prompts");
+const LEVEL: Expectation = Expectation("R-125", "it declares this level");
+const TERMS: Expectation = Expectation("R-129", "it accepts lower terms than it asked for");
+
+pub(super) const NO_HANDSHAKE: &str = "it makes no handshake";
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     // Lower than what is asked for, so that it shows whether that is taken.
@@ -35,20 +37,20 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let first = said.first().cloned();
     match (&request, &first) {
         (Some(request), Some(first)) if first.text == request.text => {
-            trial.hold("R-110", FIRST, true, format!("so it did, at {}", open.face.says()));
+            trial.hold(FIRST, true, format!("it did, at {}", open.face.says()));
         }
         (_, Some(first)) => {
             let said = format!("what came first was `{}`", short(&first.text));
-            trial.hold("R-110", FIRST, false, said);
+            trial.hold(FIRST, false, said);
         }
-        (_, None) => trial.hold("R-110", FIRST, false, "it opened a stream and asked for nothing"),
+        (_, None) => trial.hold(FIRST, false, "it opened a stream and asked for nothing"),
     }
     match &request {
         Some(request) => claims(trial, request),
         None => {
-            let why = || Outcome::Inapplicable("it makes no handshake".into());
-            for (requirement, name) in [("R-110", FORM), ("R-127", REPLIES), ("R-125", LEVEL)] {
-                trial.check(requirement, name, why(), "without one replies are taken for granted");
+            for expectation in [FORM, REPLIES, LEVEL] {
+                let why = Outcome::Inapplicable(NO_HANDSHAKE.into());
+                trial.check(expectation, why, "without one replies are taken for granted");
             }
         }
     }
@@ -68,7 +70,7 @@ fn claims(trial: &mut Trial<'_>, request: &Said) {
     trial.named(&name, version.as_deref());
     let (errors, _) = request.amiss();
     let said = errors.first().cloned().unwrap_or_else(|| "nothing is wrong with it".to_owned());
-    trial.hold("R-110", FORM, errors.is_empty(), said);
+    trial.hold(FORM, errors.is_empty(), said);
     let capabilities = request.value.get("capabilities");
     let can = |what: &str| capabilities.and_then(|all| all.get(what)).and_then(Value::as_bool) == Some(true);
     let said = if can("supports_confirmation_reply") {
@@ -76,7 +78,7 @@ fn claims(trial: &mut Trial<'_>, request: &Said) {
     } else {
         "`supports_confirmation_reply` is not true, so that no producer will ask it"
     };
-    trial.hold("R-127", REPLIES, can("supports_confirmation_reply"), said);
+    trial.hold(REPLIES, can("supports_confirmation_reply"), said);
     let levels = capabilities.and_then(|all| all.get("supported_conformance_levels"));
     let claims = levels.and_then(Value::as_array).map_or(trial.level == 1, |levels| {
         levels.iter().any(|level| level.as_u64() == Some(trial.level.into()))
@@ -84,16 +86,15 @@ fn claims(trial: &mut Trial<'_>, request: &Said) {
     let outcome = if claims { Outcome::Passed } else { Outcome::Warned };
     let said = match levels {
         Some(levels) => format!("`supported_conformance_levels` is {levels}"),
-        None => "`supported_conformance_levels` is not there, which means level 1".to_owned(),
+        None => "`supported_conformance_levels` is missing, which means level 1".to_owned(),
     };
-    trial.check("R-125", LEVEL, outcome, said);
+    trial.check(LEVEL, outcome, said);
 }
 
 /// The terms are lower than asked for: it must not try again and again for better ones.
 async fn terms(trial: &mut Trial<'_>, request: Option<&Said>) {
     if request.is_none() {
-        let why = Outcome::Inapplicable("it makes no handshake".into());
-        return trial.check("R-129", TERMS, why, "");
+        return trial.inapplicable(TERMS, NO_HANDSHAKE);
     }
     let mark = trial.stage.mark();
     let gone = trial
@@ -108,9 +109,9 @@ async fn terms(trial: &mut Trial<'_>, request: Option<&Said>) {
         .count();
     let said = match (requests, gone) {
         (0 | 1, None) => "it stayed, and asked for nothing more".to_owned(),
-        (0 | 1, Some(())) => "its connection ended behind the answer".to_owned(),
+        (0 | 1, Some(())) => "its connection ended after the answer".to_owned(),
         (times, _) => format!("it asked {times} times, instead of keeping to what it was given"),
     };
-    trial.hold("R-129", TERMS, requests < 2 && gone.is_none(), said);
+    trial.hold(TERMS, requests < 2 && gone.is_none(), said);
     trial.stage.terms(Terms::Asked);
 }

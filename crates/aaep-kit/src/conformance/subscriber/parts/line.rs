@@ -1,16 +1,17 @@
 //! Checks of lost connections: cut in the middle, refused for a while, and a producer that is killed and restarted.
 
 use crate::conformance::Outcome;
-use crate::conformance::subscriber::TrialError;
-use crate::conformance::subscriber::stage::What;
+use crate::conformance::subscriber::stage::{Seen, What};
 use crate::conformance::subscriber::trial::{Sign, Trial};
+use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 
-const RETURNS: &str = "it comes back when its connection was cut, and loses nothing";
-const RESUMES: &str = "it comes back with the id of the last event that it had";
-const PAUSES: &str = "it tries again with pauses while it is refused";
-const KILLED: &str = "it comes back when the producer was killed and started again";
-const SINGLE: &str = "it clears old connections away";
+const RETURNS: Expectation = Expectation("R-143", "it reconnects after a cut connection and loses nothing");
+const GOES_ON: Expectation = Expectation("R-121", RETURNS.1);
+const RESUMES: Expectation = Expectation("R-149", "it reconnects with the id of its last event");
+const PAUSES: Expectation = Expectation("R-121", "it retries with pauses while it is refused");
+const KILLED: Expectation = Expectation("R-121", "it reconnects after the producer was killed and restarted");
+const SINGLE: Expectation = Expectation("R-144", "it closes old connections");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if !trial.present().await? {
@@ -47,9 +48,9 @@ async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         let ending = trial.ending();
         let said = format!("it did not come back{ending}");
         // At the lower levels a tidy end is enough; from level 3 on it must go on.
-        trial.check("R-143", RETURNS, Outcome::Warned, said.clone());
-        trial.check("R-121", RETURNS, Outcome::Failed, said);
-        trial.check("R-149", RESUMES, Outcome::NotShown("it did not come back".into()), "");
+        trial.check(RETURNS, Outcome::Warned, said.clone());
+        trial.check(GOES_ON, Outcome::Failed, said);
+        trial.not_shown(RESUMES, "it did not come back");
         return Ok(());
     };
     let resumes = trial.stage.since(mark).into_iter().rev().find_map(|seen| match seen.what {
@@ -61,12 +62,12 @@ async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         _ if open.face.is_socket() => {
             (Outcome::Inapplicable("a WebSocket cannot be resumed".into()), String::new())
         }
-        Some(id) if known(&id) => (Outcome::Passed, format!("it asked for what is behind {id}")),
-        Some(id) => (Outcome::Failed, format!("it asked for what is behind `{id}`, which was never sent")),
+        Some(id) if known(&id) => (Outcome::Passed, format!("it asked for the events after {id}")),
+        Some(id) => (Outcome::Failed, format!("it asked for the events after `{id}`, which was never sent")),
         None => (Outcome::Failed, "it came without `Last-Event-ID`".to_owned()),
     };
-    trial.check("R-149", RESUMES, outcome, said);
-    // What it missed comes again, as after a resume and for whoever did not ask for one.
+    trial.check(RESUMES, outcome, said);
+    // What it missed comes again, with or without a resume.
     let piece = missed.event.piece();
     let sign = trial.ask(missed, &piece).await;
     trial.follow(&sign).await;
@@ -77,11 +78,8 @@ async fn cut(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         Sign::Silent => "it came back but did not answer what it had missed".to_owned(),
         sign => trial.told(sign),
     };
-    trial.hold("R-143", RETURNS, sign.is_well(), told);
-    if matches!(sign, Sign::Silent) {
-        trial.renew().await?;
-    }
-    Ok(())
+    trial.hold(RETURNS, sign.is_well(), told);
+    trial.recover(&sign).await
 }
 
 /// Refused for a while: it may try again, but not without pause.
@@ -90,21 +88,34 @@ async fn refused(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let mark = trial.stage.mark();
     trial.stage.refuse(Some(limits::STAGE_REFUSAL));
     trial.stage.cut();
-    let down = trial.subject.times.down;
-    let many =
-        trial.stage.wait(mark, down, |seen| (tries(seen) > limits::TRIAL_TRIES_MAX).then_some(())).await;
-    let count = tries(&trial.stage.since(mark));
+    let tries = tries_from(trial, mark).await;
     trial.stage.refuse(None);
-    let said = match many {
-        Some(()) => format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX),
-        None => format!("{count} tries within {down:?}"),
-    };
-    trial.hold("R-121", PAUSES, many.is_none(), said);
+    trial.hold(PAUSES, !tries.are_many, tries.said);
     Ok(())
 }
 
-pub(super) fn tries(seen: &[crate::conformance::subscriber::stage::Seen]) -> usize {
-    seen.iter().filter(|seen| matches!(seen.what, What::Came { .. })).count()
+/// How often it tried to come while the producer was down.
+pub(super) struct Tries {
+    /// More often than it may without pause.
+    pub(super) are_many: bool,
+    pub(super) said: String,
+}
+
+/// Waits while the producer is down, or until it has tried too often.
+pub(super) async fn tries_from(trial: &Trial<'_>, mark: usize) -> Tries {
+    let came = |seen: &[Seen]| seen.iter().filter(|seen| matches!(seen.what, What::Came { .. })).count();
+    let down = trial.subject.times.down;
+    let too_often = |seen: &[Seen]| (came(seen) > limits::TRIAL_TRIES_MAX).then_some(());
+    match trial.stage.wait(mark, down, too_often).await {
+        Some(()) => {
+            let said = format!("more than {} tries within {down:?}", limits::TRIAL_TRIES_MAX);
+            Tries { are_many: true, said }
+        }
+        None => {
+            let said = format!("{} tries within {down:?}", came(&trial.stage.since(mark)));
+            Tries { are_many: false, said }
+        }
+    }
 }
 
 async fn killed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
@@ -124,11 +135,8 @@ async fn killed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         (None, _) => format!("it did not come back{}", trial.ending()),
         (Some(_), sign) => format!("it came back, and {}", trial.told(sign)),
     };
-    trial.hold("R-121", KILLED, back.is_some() && sign.is_well(), told);
-    if matches!(sign, Sign::Silent) {
-        trial.renew().await?;
-    }
-    Ok(())
+    trial.hold(KILLED, back.is_some() && sign.is_well(), told);
+    trial.recover(&sign).await
 }
 
 /// Over all that went before, whether two connections stood side by side.
@@ -143,5 +151,5 @@ fn single(trial: &mut Trial<'_>) {
         most = most.max(open);
     }
     let outcome = if most > 1 { Outcome::Warned } else { Outcome::Passed };
-    trial.check("R-144", SINGLE, outcome, format!("{most} streams were open at a time"));
+    trial.check(SINGLE, outcome, format!("{most} streams were open at a time"));
 }

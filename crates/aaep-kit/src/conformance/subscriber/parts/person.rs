@@ -8,15 +8,14 @@ use tokio::sync::oneshot;
 use crate::conformance::Outcome;
 use crate::conformance::subscriber::trial::Trial;
 use crate::conformance::subscriber::voice::{ACTION, CONSEQUENCE, Event};
-use crate::conformance::subscriber::{Question, TrialError};
+use crate::conformance::subscriber::{Expectation, Question, TrialError};
 use crate::limits;
 
 type Play = fn(&mut Trial<'_>) -> Vec<Event>;
 
 /// What is played, and what is asked about it; yes is right.
 struct Scene {
-    requirement: &'static str,
-    name: &'static str,
+    expects: Expectation,
     play: Play,
     question: &'static str,
 }
@@ -24,13 +23,14 @@ struct Scene {
 /// What people are asked about, for the table of what is covered.
 #[cfg(test)]
 pub(crate) fn asked() -> impl Iterator<Item = &'static str> {
-    SCENES.iter().map(|scene| scene.requirement).chain(["R-092"])
+    SCENES.iter().map(|scene| scene.expects.0).chain([SHOWN.0])
 }
+
+const SHOWN: Expectation = Expectation("R-092", "prompts are shown at once, complete and unchanged");
 
 const SCENES: &[Scene] = &[
     Scene {
-        requirement: "R-034",
-        name: "errors are told promptly, whatever waits",
+        expects: Expectation("R-034", "errors are reported promptly, whatever is queued"),
         play: |trial| {
             let mut events: Vec<Event> = (1..=limits::TRIAL_BACKLOG)
                 .map(|step| trial.voice.progress(step, limits::TRIAL_BACKLOG))
@@ -40,17 +40,15 @@ const SCENES: &[Scene] = &[
             events
         },
         question: "Many small steps were reported, then an error: “The bank did not answer.” Were you told of the error at \
-                   once, and not only behind all of the steps?",
+                   once, not only after all the steps?",
     },
     Scene {
-        requirement: "R-035",
-        name: "what can be done about an error is told",
+        expects: Expectation("R-035", "the remedy for an error is reported"),
         play: |_| Vec::new(),
-        question: "With that error came an advice: “Try again in a minute.” Were you told of it?",
+        question: "That error came with advice: “Try again in a minute.” Were you told?",
     },
     Scene {
-        requirement: "R-038",
-        name: "states that are not known are told in general words",
+        expects: Expectation("R-038", "unknown states are reported in general words"),
         play: |trial| {
             let odd = json!({"to_state": "pondering", "summary_normal": "Pondering the matter."});
             vec![trial.voice.go("thinking").with(odd)]
@@ -59,8 +57,7 @@ const SCENES: &[Scene] = &[
                    or could you have it told if you wanted to?",
     },
     Scene {
-        requirement: "R-041",
-        name: "the three endings can be told apart",
+        expects: Expectation("R-041", "the three endings can be told apart"),
         play: |trial| {
             let voice = &mut trial.voice;
             let mut events = vec![voice.completed(), voice.begin(), voice.errored(), voice.begin()];
@@ -71,8 +68,7 @@ const SCENES: &[Scene] = &[
                    which?",
     },
     Scene {
-        requirement: "R-061",
-        name: "pieces that end nowhere are not spoken by themselves",
+        expects: Expectation("R-061", "pieces without a boundary are not spoken by themselves"),
         play: |trial| {
             let voice = &mut trial.voice;
             vec![
@@ -88,8 +84,7 @@ const SCENES: &[Scene] = &[
                    of the word balance?",
     },
     Scene {
-        requirement: "R-185",
-        name: "characters are not cut, and the direction of a text is kept",
+        expects: Expectation("R-185", "characters are not cut, and the direction of a text is kept"),
         play: |trial| {
             let voice = &mut trial.voice;
             let hints = json!({"primary_language": "ar", "text_direction": "rtl"});
@@ -99,8 +94,7 @@ const SCENES: &[Scene] = &[
         question: "An Arabic sentence was reported. Was it told whole, and where it was shown, did it run from right to left?",
     },
     Scene {
-        requirement: "R-189",
-        name: "a piece in another language is told in that language",
+        expects: Expectation("R-189", "a piece in another language is spoken in that language"),
         play: |trial| {
             let voice = &mut trial.voice;
             let french = json!({"language": "fr"});
@@ -117,38 +111,43 @@ const SCENES: &[Scene] = &[
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     for scene in SCENES {
-        if trial.subject.person.is_none() || !trial.present().await? {
-            let why = "only a person can tell what it says and shows; say --ask to be asked";
-            trial.check(scene.requirement, scene.name, Outcome::NotShown(why.into()), "");
+        if !is_watched(trial, scene.expects).await? {
             continue;
         }
-        trial.fresh();
         for event in (scene.play)(trial) {
             trial.say(&event).await;
         }
         let answer = ask(trial, scene.question).await;
-        tell(trial, scene.requirement, scene.name, answer);
+        tell(trial, scene.expects, answer);
     }
     prompt(trial).await
 }
 
+/// Whether there are a person to ask and a subscriber to ask about; a check begins then.
+async fn is_watched(trial: &mut Trial<'_>, expects: Expectation) -> Result<bool, TrialError> {
+    let is_watched = trial.subject.person.is_some() && trial.present().await?;
+    match is_watched {
+        true => trial.fresh(),
+        false => {
+            trial.not_shown(expects, "only a person can tell what it says and shows; say --ask to be asked");
+        }
+    }
+    Ok(is_watched)
+}
+
 async fn prompt(trial: &mut Trial<'_>) -> Result<(), TrialError> {
-    const NAME: &str = "prompts are shown at once, whole and truly";
-    if trial.subject.person.is_none() || !trial.present().await? {
-        let why = "only a person can tell what it says and shows; say --ask to be asked";
-        trial.check("R-092", NAME, Outcome::NotShown(why.into()), "");
+    if !is_watched(trial, SHOWN).await? {
         return Ok(());
     }
-    trial.fresh();
     let sign = trial.probe().await;
     let question = format!(
-        "You were asked for leave just now. Were you told both what is to be done, “{ACTION}”, and what follows, \
+        "You were just asked for permission. Were you told both what is to be done, “{ACTION}”, and what follows, \
          “{CONSEQUENCE}”, before anything else?"
     );
     let answer = ask(trial, &question).await;
     let told = trial.told(&sign);
     trial.note(&told);
-    tell(trial, "R-092", NAME, answer);
+    tell(trial, SHOWN, answer);
     Ok(())
 }
 
@@ -159,11 +158,11 @@ async fn ask(trial: &Trial<'_>, question: &str) -> Option<bool> {
     answered.await.ok().flatten()
 }
 
-fn tell(trial: &mut Trial<'_>, requirement: &'static str, name: &'static str, answer: Option<bool>) {
+fn tell(trial: &mut Trial<'_>, expects: Expectation, answer: Option<bool>) {
     let (outcome, said) = match answer {
-        Some(true) => (Outcome::Passed, "so the person at the terminal said"),
-        Some(false) => (Outcome::Failed, "the person at the terminal said no"),
+        Some(true) => (Outcome::Passed, "confirmed by the person at the terminal"),
+        Some(false) => (Outcome::Failed, "denied by the person at the terminal"),
         None => (Outcome::NotShown("the person at the terminal could not tell".into()), ""),
     };
-    trial.check(requirement, name, outcome, said);
+    trial.check(expects, outcome, said);
 }

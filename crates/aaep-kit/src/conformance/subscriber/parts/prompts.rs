@@ -2,22 +2,23 @@
 //! withdrawn and late ones.
 
 use crate::conformance::Outcome;
-use crate::conformance::subscriber::TrialError;
 use crate::conformance::subscriber::talk::Said;
-use crate::conformance::subscriber::trial::{Issued, Sign, Trial};
+use crate::conformance::subscriber::trial::{Sign, Trial};
 use crate::conformance::subscriber::voice::{Event, Prompt};
+use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
 use recount_aaep::wire::Decision;
 
 use super::survive::QUESTIONS;
 
-const LONG: &str = "it returns a token of 64 characters as it came";
-const NARROW: &str = "it does not decide what a prompt leaves no choice for";
-const BOTH: &str = "of two prompts at a time it loses none";
-const TWICE: &str = "it answers a prompt once that is delivered twice";
-const WITHDRAWN: &str = "it does not answer a prompt that was withdrawn";
-const EXPIRED: &str = "it does not answer a prompt whose time was up when it came";
-const COUNTDOWN: &str = "it needs no countdown";
+const LONG: Expectation = Expectation("R-076", "it returns a token of 64 characters unchanged");
+const NARROW: Expectation =
+    Expectation("R-078", "it does not send a decision that the prompt does not allow");
+const BOTH: Expectation = Expectation("R-092", "it loses neither of two simultaneous prompts");
+const TWICE: Expectation = Expectation("R-008", "it answers a repeated prompt once");
+const WITHDRAWN: Expectation = Expectation("R-090", "it does not answer a withdrawn prompt");
+const EXPIRED: Expectation = Expectation("R-090", "it does not answer a prompt that arrives expired");
+const COUNTDOWN: Expectation = Expectation("R-084", "it needs no countdown");
 
 pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     if trial.level < 2 || !trial.present().await? {
@@ -36,10 +37,8 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
         wait_in_a_fresh_session(trial).await;
         let prompt = trial.voice.clarification(asked, limits::TRIAL_PROMPT_SECONDS);
-        let piece = prompt.event.piece();
         // Who accepts by itself need not answer questions; what it sends is judged with all replies.
-        let quiet = trial.quiet();
-        let sign = trial.ask_for(prompt, &piece, quiet).await;
+        let sign = trial.ask_quietly(prompt).await;
         trial.follow(&sign).await;
     }
     both(trial).await?;
@@ -47,23 +46,19 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     withdrawn(trial).await?;
     expired(trial).await?;
     let why = "no prompt here counts down, and those above were answered";
-    trial.hold("R-084", COUNTDOWN, !trial.took.is_empty(), why);
+    trial.hold(COUNTDOWN, !trial.took.is_empty(), why);
     Ok(())
 }
 
 /// Nothing is to be answered: prompts of both kinds are left open and time out.
 async fn unanswered(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let why = if trial.mute { "it answers nothing" } else { "nobody answers its prompts" };
-    for (requirement, name) in
-        [("R-076", LONG), ("R-092", BOTH), ("R-008", TWICE), ("R-090", WITHDRAWN), ("R-084", COUNTDOWN)]
-    {
-        trial.check(requirement, name, Outcome::NotShown(why.into()), "");
+    for expectation in [LONG, BOTH, TWICE, WITHDRAWN, COUNTDOWN] {
+        trial.not_shown(expectation, why);
     }
     wait_in_a_fresh_session(trial).await;
     let prompt = trial.voice.clarification(QUESTIONS[0], limits::TRIAL_PROMPT_SECONDS);
-    let piece = prompt.event.piece();
-    let quiet = trial.quiet();
-    let sign = trial.ask_for(prompt, &piece, quiet).await;
+    let sign = trial.ask_quietly(prompt).await;
     trial.follow(&sign).await;
     Ok(())
 }
@@ -79,7 +74,7 @@ async fn long_token(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let sign = trial.ask(prompt, &piece).await;
     trial.follow(&sign).await;
     let said = match &sign {
-        Sign::Answered { .. } => "so it did".to_owned(),
+        Sign::Answered { .. } => "the token came back unchanged".to_owned(),
         Sign::Silent => {
             let others = Said::all(&trial.stage.since(trial.stage.mark().saturating_sub(4)));
             match others.iter().rev().find(|said| said.is_reply() && said.token() != token) {
@@ -89,7 +84,7 @@ async fn long_token(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
         sign => trial.told(sign),
     };
-    trial.hold("R-076", LONG, matches!(sign, Sign::Answered { .. }), said);
+    trial.hold(LONG, matches!(sign, Sign::Answered { .. }), said);
     Ok(())
 }
 
@@ -106,9 +101,7 @@ async fn narrow(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let waiting = trial.voice.go("awaiting_input");
     trial.say(&waiting).await;
     let prompt = trial.voice.confirmation_for(only, limits::TRIAL_PROMPT_SECONDS);
-    let piece = prompt.event.piece();
-    let quiet = trial.quiet();
-    let sign = trial.ask_for(prompt, &piece, quiet).await;
+    let sign = trial.ask_quietly(prompt).await;
     trial.follow(&sign).await;
     let (holds, said) = match &sign {
         Sign::Answered { reply, .. } => {
@@ -118,20 +111,8 @@ async fn narrow(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         Sign::Gone => (false, trial.told(&sign)),
         Sign::Held | Sign::Silent => (true, "it sent nothing".to_owned()),
     };
-    trial.hold("R-078", NARROW, holds, said);
+    trial.hold(NARROW, holds, said);
     Ok(())
-}
-
-async fn issue(trial: &mut Trial<'_>, prompt: &Prompt) -> tokio::time::Instant {
-    let sent = recount_world::moment();
-    trial.issued.push(Issued { prompt: prompt.clone(), sent });
-    trial.say(&prompt.event).await;
-    sent
-}
-
-fn draw(trial: &mut Trial<'_>, seconds: u32) -> Prompt {
-    let token = trial.voice.token();
-    trial.voice.confirmation(token, seconds)
 }
 
 async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
@@ -140,8 +121,8 @@ async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     }
     wait_in_a_fresh_session(trial).await;
     let mark = trial.stage.mark();
-    let (one, two) = (draw(trial, limits::TRIAL_PROMPT_SECONDS), draw(trial, limits::TRIAL_PROMPT_SECONDS));
-    let sent = [issue(trial, &one).await, issue(trial, &two).await];
+    let (one, two) = (trial.draw(limits::TRIAL_PROMPT_SECONDS), trial.draw(limits::TRIAL_PROMPT_SECONDS));
+    let sent = [trial.issue(&one).await, trial.issue(&two).await];
     let mut missing = Vec::new();
     for (which, prompt, sent) in [("first", &one, sent[0]), ("second", &two, sent[1])] {
         let sign = trial.watch(mark, &prompt.token, sent, trial.subject.times.reply).await;
@@ -154,7 +135,7 @@ async fn both(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         [] => "both were answered".to_owned(),
         missing => format!("no answer came to the {}", missing.join(" and the ")),
     };
-    trial.hold("R-092", BOTH, missing.is_empty(), said);
+    trial.hold(BOTH, missing.is_empty(), said);
     Ok(())
 }
 
@@ -169,8 +150,8 @@ async fn wait_in_a_fresh_session(trial: &mut Trial<'_>) {
 async fn prompt_in_a_fresh_session(trial: &mut Trial<'_>) -> (usize, Prompt, tokio::time::Instant) {
     wait_in_a_fresh_session(trial).await;
     let mark = trial.stage.mark();
-    let prompt = draw(trial, limits::TRIAL_PROMPT_SECONDS);
-    let sent = issue(trial, &prompt).await;
+    let prompt = trial.draw(limits::TRIAL_PROMPT_SECONDS);
+    let sent = trial.issue(&prompt).await;
     (mark, prompt, sent)
 }
 
@@ -202,10 +183,10 @@ async fn twice(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let count = replies(trial, mark, &prompt.token);
     let said = format!("{count} replies came to an event that was sent three times with one `event_id`");
     match sign {
-        Sign::Answered { .. } => trial.hold("R-008", TWICE, count == 1, said),
+        Sign::Answered { .. } => trial.hold(TWICE, count == 1, said),
         sign => {
             let told = trial.told(&sign);
-            trial.hold("R-008", TWICE, false, told);
+            trial.hold(TWICE, false, told);
         }
     }
     Ok(())
@@ -216,7 +197,7 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let usual = trial.usual().unwrap_or_default();
     if usual < limits::TRIAL_HASTE {
         let why = format!("it answers within {} ms, before anything can be withdrawn", usual.as_millis());
-        trial.check("R-090", WITHDRAWN, Outcome::NotShown(why), "");
+        trial.not_shown(WITHDRAWN, why);
         return Ok(());
     }
     type TakeBack = fn(&mut Trial<'_>) -> Event;
@@ -250,7 +231,7 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
                 Sign::Answered { reply, .. } => {
                     let behind = reply.at.saturating_duration_since(at);
                     (behind > usual / limits::TRIAL_WITHDRAW_PART)
-                        .then(|| format!("{} ms behind {by} it answered all the same", behind.as_millis()))
+                        .then(|| format!("it still answered {} ms after {by}", behind.as_millis()))
                 }
                 _ => None,
             };
@@ -263,7 +244,7 @@ async fn withdrawn(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         }
     }
     let holds = late.is_none();
-    trial.hold("R-090", WITHDRAWN, holds, late.unwrap_or_else(|| "it let go of it".to_owned()));
+    trial.hold(WITHDRAWN, holds, late.unwrap_or_else(|| "it dropped the prompt".to_owned()));
     Ok(())
 }
 
@@ -273,16 +254,14 @@ async fn expired(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         return Ok(());
     }
     trial.fresh();
-    let mut prompt = draw(trial, 1);
+    let mut prompt = trial.draw(1);
     // What was said a minute ago belongs to a session of then.
     let then = trial.world.clock.now_ms().saturating_sub(limits::TRIAL_LONG_AGO_MS);
     let timestamp = recount_aaep::lex::time::Moment::write(i64::try_from(then).unwrap_or_default());
     let session = format!("sess_{}", &prompt.token[4..]);
     let fields = serde_json::json!({"timestamp": timestamp, "session_id": session});
     prompt.event = prompt.event.with(fields);
-    let piece = prompt.event.piece();
-    let quiet = trial.quiet();
-    let outcome = match trial.ask_for(prompt, &piece, quiet).await {
+    let outcome = match trial.ask_quietly(prompt).await {
         // The producer passes such a reply over; the user was made to believe that it counts.
         Sign::Answered { .. } => {
             (Outcome::Warned, "it answered, and its user does not know that it counts for nothing")
@@ -290,7 +269,7 @@ async fn expired(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         Sign::Gone => (Outcome::Failed, "its connection ended"),
         Sign::Held | Sign::Silent => (Outcome::Passed, "it left it alone"),
     };
-    trial.check("R-090", EXPIRED, outcome.0, outcome.1);
+    trial.check(EXPIRED, outcome.0, outcome.1);
     if !trial.present().await? {
         return Ok(());
     }
@@ -298,7 +277,7 @@ async fn expired(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let usual = trial.usual().unwrap_or_default();
     let waiting = trial.voice.go("awaiting_input");
     trial.say(&waiting).await;
-    let prompt = draw(trial, 1);
+    let prompt = trial.draw(1);
     let piece = prompt.event.piece();
     let waits = limits::TRIAL_LATE * 2 + limits::TRIAL_SECOND + usual;
     let sign = trial.ask_for(prompt, &piece, waits).await;

@@ -5,11 +5,15 @@
 use serde_json::{Map, Value, json};
 
 use crate::conformance::Outcome;
-use crate::conformance::subscriber::TrialError;
 use crate::conformance::subscriber::piece::{Framing, Piece};
 use crate::conformance::subscriber::trial::{Sign, Trial};
 use crate::conformance::subscriber::voice::{Asked, Event, Prompt};
+use crate::conformance::subscriber::{Expectation, TrialError};
 use crate::limits;
+
+pub(super) const GONE: &str = "the subscriber was gone";
+pub(super) const SILENT_BY_ITSELF: &str = "it answers nothing by itself";
+const TAKES: Expectation = Expectation("R-145", "it takes events, and its replies arrive");
 
 const FOREIGN: &str = "https://example.org/some-other-protocol/v1";
 const EXTENSION: &str = "https://example.org/extension/v1";
@@ -20,11 +24,11 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         return Ok(());
     }
     everything(trial).await?;
-    for (requirement, name, pieces) in strange(trial) {
-        bears(trial, requirement, name, &pieces).await?;
+    for (expects, pieces) in strange(trial) {
+        bears(trial, expects, &pieces).await?;
     }
-    for (requirement, name, pieces) in broken(trial) {
-        bears(trial, requirement, name, &pieces).await?;
+    for (expects, pieces) in broken(trial) {
+        bears(trial, expects, &pieces).await?;
     }
     decoys(trial).await?;
     asked_oddly(trial).await?;
@@ -33,31 +37,20 @@ pub(crate) async fn run(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 
 /// The first prompt: whether silence will mean anything later.
 async fn first(trial: &mut Trial<'_>) -> Result<bool, TrialError> {
-    const NAME: &str = "it takes events, and its replies come";
     trial.fresh();
     let sign = trial.probe().await;
     let told = format!("{}; {}", trial.subject.answers.says(), trial.told(&sign));
-    match sign {
-        Sign::Silent => {
-            trial.mute = true;
-            trial.note("It answers nothing, so from here on only its connection shows how it is.");
-            trial.check("R-145", NAME, Outcome::Failed, told);
-            Ok(true)
-        }
-        Sign::Gone => {
-            trial.check("R-145", NAME, Outcome::Failed, told);
-            trial.present().await
-        }
-        Sign::Held => {
-            let why = Outcome::NotShown("nobody answers its prompts".into());
-            trial.check("R-145", NAME, why, told);
-            Ok(true)
-        }
-        Sign::Answered { .. } => {
-            trial.check("R-145", NAME, Outcome::Passed, told);
-            Ok(true)
-        }
+    if matches!(sign, Sign::Silent) {
+        trial.mute = true;
+        trial.note("It answers nothing, so from here on only its connection shows how it is.");
     }
+    let outcome = match sign {
+        Sign::Answered { .. } => Outcome::Passed,
+        Sign::Held => Outcome::NotShown("nobody answers its prompts".into()),
+        Sign::Silent | Sign::Gone => Outcome::Failed,
+    };
+    trial.check(TAKES, outcome, told);
+    if matches!(sign, Sign::Gone) { trial.present().await } else { Ok(true) }
 }
 
 /// Sessions of every type and every ending.
@@ -80,61 +73,40 @@ async fn everything(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     for event in &events {
         trial.say(event).await;
     }
-    after(trial, "R-041", "it takes sessions of every type and every ending").await
+    after(trial, Expectation("R-041", "it takes sessions of every type and every ending")).await
 }
 
 /// Whether there is a subscriber to try; it begins a fresh session then.
-async fn is_ready(
-    trial: &mut Trial<'_>,
-    requirement: &'static str,
-    name: &'static str,
-) -> Result<bool, TrialError> {
+async fn is_ready(trial: &mut Trial<'_>, expects: Expectation) -> Result<bool, TrialError> {
     let is_present = trial.present().await?;
     if is_present {
         trial.fresh();
     } else {
-        trial.check(requirement, name, Outcome::NotShown("the subscriber was gone".into()), "");
+        trial.not_shown(expects, GONE);
     }
     Ok(is_present)
 }
 
 /// Says the pieces and looks how it is afterwards.
-async fn bears(
-    trial: &mut Trial<'_>,
-    requirement: &'static str,
-    name: &'static str,
-    pieces: &[Piece],
-) -> Result<(), TrialError> {
-    if !is_ready(trial, requirement, name).await? {
+async fn bears(trial: &mut Trial<'_>, expects: Expectation, pieces: &[Piece]) -> Result<(), TrialError> {
+    if !is_ready(trial, expects).await? {
         return Ok(());
     }
     for piece in pieces {
         trial.put(piece).await;
     }
-    after(trial, requirement, name).await
+    after(trial, expects).await
 }
 
 /// The check that follows something strange.
-async fn after(
-    trial: &mut Trial<'_>,
-    requirement: &'static str,
-    name: &'static str,
-) -> Result<(), TrialError> {
+async fn after(trial: &mut Trial<'_>, expects: Expectation) -> Result<(), TrialError> {
     let sign = trial.probe().await;
     let told = trial.told(&sign);
-    trial.hold(requirement, name, sign.is_well(), told);
-    recover(trial, &sign).await
+    trial.hold(expects, sign.is_well(), told);
+    trial.recover(&sign).await
 }
 
-/// What stopped answering is not asked on and on: a fresh one, where one can be had.
-async fn recover(trial: &mut Trial<'_>, sign: &Sign) -> Result<(), TrialError> {
-    if matches!(sign, Sign::Silent) {
-        trial.renew().await?;
-    }
-    Ok(())
-}
-
-type Stimulus = (&'static str, &'static str, Vec<Piece>);
+type Stimulus = (Expectation, Vec<Piece>);
 
 fn piece(event: &Event) -> Piece {
     event.piece()
@@ -157,25 +129,21 @@ fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
     let huge = "c".repeat(limits::TRIAL_HUGE_EVENT);
     vec![
         (
-            "R-005",
-            "it bears events of types that it does not know",
+            Expectation("R-005", "it survives events of unknown types"),
             vec![piece(&event(
                 json!({"type": "xray:thing.happened", "@context": both, "finding": {"a": 1}}),
             ))],
         ),
         (
-            "R-005",
-            "it bears frames with names that it does not know",
+            Expectation("R-005", "it survives frames with unknown names"),
             vec![piece(&event(json!({"type": "xray:thing.happened", "@context": both}))).named("xray.event")],
         ),
         (
-            "R-204",
-            "it bears event types of a later version",
+            Expectation("R-204", "it survives event types of a later version"),
             vec![piece(&event(json!({"type": "aaep:agent.mood.changed", "from_mood": "calm"})))],
         ),
         (
-            "R-204",
-            "it bears fields and words of a later version",
+            Expectation("R-204", "it survives fields and words of a later version"),
             vec![
                 piece(&event(
                     json!({"urgency": "whenever", "verbosity": "poetic", "later_field": [1, {"a": null}]}),
@@ -184,16 +152,14 @@ fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
             ],
         ),
         (
-            "R-017",
-            "it bears objects of extensions that it does not know",
+            Expectation("R-017", "it survives objects of unknown extensions"),
             vec![piece(&event(json!({
                 "@context": both,
                 "extensions": {"xray": {"dose": 3, "nested": {"list": [1, 2, 3]}}},
             })))],
         ),
         (
-            "R-038",
-            "it bears states that it does not know",
+            Expectation("R-038", "it survives unknown states"),
             vec![
                 piece(&event(json!({
                     "type": "aaep:agent.state.changed", "from_state": "thinking", "to_state": "pondering",
@@ -206,8 +172,10 @@ fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
             ],
         ),
         (
-            "R-021",
-            "it bears events that are nested deeply, have many fields, or hold a long string",
+            Expectation(
+                "R-021",
+                "it survives events that are nested deeply, have many fields, or hold a long string",
+            ),
             vec![
                 piece(&event(json!({"@context": both, "extensions": {"xray": deep}}))),
                 piece(&event(Value::Object(wide))),
@@ -215,13 +183,11 @@ fn strange(trial: &mut Trial<'_>) -> Vec<Stimulus> {
             ],
         ),
         (
-            "R-021",
-            "it bears an event of more than 64 KiB",
+            Expectation("R-021", "it survives an event of more than 64 KiB"),
             vec![piece(&event(json!({"@context": both, "extensions": {"xray": {"image": large}}})))],
         ),
         (
-            "R-148",
-            "it bears an event of a mebibyte",
+            Expectation("R-148", "it survives an event of a mebibyte"),
             vec![piece(&event(json!({"@context": both, "extensions": {"xray": {"image": huge}}})))],
         ),
     ]
@@ -263,10 +229,9 @@ fn broken(trial: &mut Trial<'_>) -> Vec<Stimulus> {
     .map(|fields| piece(&voice.progress(1, 3).with(fields)))
     .collect();
     vec![
-        ("R-025", "it bears half an event", vec![raw(half)]),
+        (Expectation("R-025", "it survives half an event"), vec![raw(half)]),
         (
-            "R-022",
-            "it bears what is no JSON in UTF-8",
+            Expectation("R-022", "it survives bytes that are not JSON in UTF-8"),
             vec![
                 raw(b"hello"),
                 raw(b"{\"type\": \"aaep:agent.progress.updated\", }"),
@@ -276,14 +241,16 @@ fn broken(trial: &mut Trial<'_>) -> Vec<Stimulus> {
                 raw(b""),
             ],
         ),
-        ("R-022", "it bears half of a character", vec![raw(b"{\"summary_normal\": \"\\ud800\"}")]),
         (
-            "R-022",
-            "it bears JSON that is no object",
+            Expectation("R-022", "it survives a lone surrogate"),
+            vec![raw(b"{\"summary_normal\": \"\\ud800\"}")],
+        ),
+        (
+            Expectation("R-022", "it survives JSON that is not an object"),
             vec![raw(b"[]"), raw(b"null"), raw(b"7"), raw(b"\"text\"")],
         ),
-        ("R-003", "it bears events that lack a field of the envelope", bare),
-        ("R-022", "it bears fields of the wrong type", wrong),
+        (Expectation("R-003", "it survives events that lack a field of the envelope"), bare),
+        (Expectation("R-022", "it survives fields of the wrong type"), wrong),
     ]
 }
 
@@ -301,47 +268,41 @@ async fn decoys(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     let comma_text = comma.event.value.to_string();
     let wire = [
         (
-            "R-003",
-            "it answers no prompt of another protocol",
+            Expectation("R-003", "it answers no prompt of another protocol"),
             foreign.clone(),
             piece(&foreign.event.clone().with(json!({ "@context": FOREIGN }))),
         ),
         (
-            "R-025",
-            "it answers no prompt that is broken off",
+            Expectation("R-025", "it answers no truncated prompt"),
             half.clone(),
             Piece::new(None, &whole.as_bytes()[..cut]),
         ),
         (
-            "R-022",
-            "it answers no prompt that is no JSON",
+            Expectation("R-022", "it answers no prompt that is not JSON"),
             comma.clone(),
             Piece::new(None, format!("{},}}", &comma_text[..comma_text.len() - 1])),
         ),
     ];
-    for (requirement, name, prompt, piece) in wire {
-        if !trial.present().await? {
-            let why = Outcome::NotShown("the subscriber was gone".into());
-            trial.check(requirement, name, why, "");
+    for (expects, prompt, piece) in wire {
+        if !is_ready(trial, expects).await? {
             continue;
         }
-        trial.fresh();
         let quiet = trial.quiet();
         match trial.ask_for(prompt, &piece, quiet).await {
-            Sign::Answered { .. } => trial.hold(requirement, name, false, "it answered"),
+            Sign::Answered { .. } => trial.hold(expects, false, "it answered"),
             Sign::Gone => {
                 let told = trial.told(&Sign::Gone);
-                trial.hold(requirement, name, false, told);
+                trial.hold(expects, false, told);
             }
             Sign::Held | Sign::Silent if trial.answers() => {
                 let sign = trial.probe().await;
                 let told = trial.told(&sign);
-                trial.hold(requirement, name, sign.is_well(), format!("it left it alone, and {told}"));
-                recover(trial, &sign).await?;
+                trial.hold(expects, sign.is_well(), format!("it left it alone, and {told}"));
+                trial.recover(&sign).await?;
             }
             Sign::Held | Sign::Silent => {
-                let why = Outcome::NotShown("it answers nothing by itself".into());
-                trial.check(requirement, name, why, "it stayed connected");
+                let why = Outcome::NotShown(SILENT_BY_ITSELF.into());
+                trial.check(expects, why, "it stayed connected");
             }
         }
     }
@@ -351,35 +312,37 @@ async fn decoys(trial: &mut Trial<'_>) -> Result<(), TrialError> {
 /// Prompts that are right but look unusual: an answer is due.
 async fn asked_oddly(trial: &mut Trial<'_>) -> Result<(), TrialError> {
     type Odd = fn(&Event) -> Piece;
-    let odd: [(&'static str, &'static str, Odd); 6] = [
-        ("R-006", "it knows a prompt by the full name of its type", |event| {
+    let odd: [(Expectation, Odd); 6] = [
+        (Expectation("R-006", "it recognizes a prompt by the full name of its type"), |event| {
             let uri = recount_aaep::Kind::AwaitingConfirmation.uri();
             piece(&event.clone().with(json!({ "type": uri })))
         }),
-        ("R-020", "it reads keys in any order", |event| Piece::new(Some(event.id.clone()), event.reversed())),
-        ("R-017", "it takes a prompt with objects of extensions", |event| {
+        (Expectation("R-020", "it reads keys in any order"), |event| {
+            Piece::new(Some(event.id.clone()), event.reversed())
+        }),
+        (Expectation("R-017", "it takes a prompt with objects of extensions"), |event| {
             let extensions = json!({"xray": {"dose": 3}});
             piece(&event.clone().with(json!({"@context": [CORE, EXTENSION], "extensions": extensions})))
         }),
-        ("R-204", "it takes a prompt with fields and words of a later version", |event| {
+        (Expectation("R-204", "it takes a prompt with fields and words of a later version"), |event| {
             piece(&event.clone().with(json!({
                 "later_field": {"a": 1}, "risk_level": "moderate", "reversibility": "mostly", "aaep_version": "1.7.0",
             })))
         }),
-        ("R-184", "it takes texts in any normal form", |event| {
+        (Expectation("R-184", "it takes texts in any normal form"), |event| {
             let decomposed = "S\u{323}e\u{301} ki\u{301} n fi owo\u{301} ran\u{301}s\u{323}e\u{301}?";
             let hints = json!({"primary_language": "yo"});
             piece(&event.clone().with(json!({
                 "action": decomposed, "summary_normal": decomposed, "localization_hints": hints,
             })))
         }),
-        ("R-148", "it takes a prompt of nearly 64 KiB", |event| {
+        (Expectation("R-148", "it takes a prompt of nearly 64 KiB"), |event| {
             let padding = "p".repeat(limits::TRIAL_FULL_EVENT);
             piece(&event.clone().with(json!({ "extra_context": {"padding": padding} })))
         }),
     ];
-    for (requirement, name, on_the_wire) in odd {
-        oddly(trial, requirement, name, Outcome::Failed, on_the_wire).await?;
+    for (expects, on_the_wire) in odd {
+        oddly(trial, expects, Outcome::Failed, on_the_wire).await?;
     }
     Ok(())
 }
@@ -392,39 +355,42 @@ async fn framed(trial: &mut Trial<'_>) -> Result<(), TrialError> {
         let text = serde_json::to_string_pretty(&event.value).unwrap_or_else(|_| event.value.to_string());
         Piece::new(Some(event.id.clone()), text).framed(Framing::Lines)
     };
-    oddly(trial, "R-141", "it takes JSON of several lines", Outcome::Failed, pretty).await?;
-    let odd: [(&'static str, Outcome, Odd); 3] = [
-        ("it takes events that come in small pieces", Outcome::Failed, |event| {
+    oddly(trial, Expectation("R-141", "it takes JSON of several lines"), Outcome::Failed, pretty).await?;
+    let odd: [(Expectation, Outcome, Odd); 3] = [
+        (Expectation("R-141", "it takes events that come in small pieces"), Outcome::Failed, |event| {
             let name = json!({"summary_normal": "Überweisung für Zoë: 20 € 🐖"});
             piece(&event.clone().with(name)).framed(Framing::Split)
         }),
         (
-            "it takes frames with comments, unknown fields, and no space behind the colon",
+            Expectation(
+                "R-141",
+                "it takes frames with comments, unknown fields, and no space behind the colon",
+            ),
             Outcome::Failed,
             |event| piece(event).framed(Framing::Odd),
         ),
         // Event streams may be written so, but no producer that is known does.
-        ("it takes lines that end in CR LF", Outcome::Warned, |event| piece(event).framed(Framing::Crlf)),
+        (Expectation("R-141", "it takes lines that end in CR LF"), Outcome::Warned, |event| {
+            piece(event).framed(Framing::Crlf)
+        }),
     ];
-    for (name, otherwise, on_the_wire) in odd {
+    for (expects, otherwise, on_the_wire) in odd {
         if open.face.is_socket() {
-            let why = Outcome::Inapplicable("a WebSocket has no lines".into());
-            trial.check("R-141", name, why, "");
+            trial.inapplicable(expects, "a WebSocket has no lines");
             continue;
         }
-        oddly(trial, "R-141", name, otherwise, on_the_wire).await?;
+        oddly(trial, expects, otherwise, on_the_wire).await?;
     }
     Ok(())
 }
 
 async fn oddly(
     trial: &mut Trial<'_>,
-    requirement: &'static str,
-    name: &'static str,
+    expects: Expectation,
     otherwise: Outcome,
     on_the_wire: fn(&Event) -> Piece,
 ) -> Result<(), TrialError> {
-    if !is_ready(trial, requirement, name).await? {
+    if !is_ready(trial, expects).await? {
         return Ok(());
     }
     let sign = trial.probe_as(on_the_wire).await;
@@ -435,15 +401,15 @@ async fn oddly(
     };
     let outcome = match &sign {
         Sign::Answered { .. } => Outcome::Passed,
-        Sign::Held => Outcome::NotShown("it answers nothing by itself".into()),
+        Sign::Held => Outcome::NotShown(SILENT_BY_ITSELF.into()),
         Sign::Silent => otherwise,
         Sign::Gone => Outcome::Failed,
     };
-    trial.check(requirement, name, outcome, told);
+    trial.check(expects, outcome, told);
     if matches!(sign, Sign::Silent) {
         // Whether it only passed over this one, or is stuck.
         let next = trial.probe().await;
-        recover(trial, &next).await?;
+        trial.recover(&next).await?;
     }
     Ok(())
 }

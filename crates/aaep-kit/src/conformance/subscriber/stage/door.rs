@@ -29,10 +29,10 @@ impl Door {
 }
 
 impl axum::serve::Listener for Door {
-    type Io = Line;
+    type Io = CuttableStream;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Line, SocketAddr) {
+    async fn accept(&mut self) -> (CuttableStream, SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, from)) => {
@@ -43,7 +43,7 @@ impl axum::serve::Listener for Door {
                     let cut = Box::pin(async move {
                         cuts.changed().await.ok();
                     });
-                    return (Line { stream, cut, is_cut: false }, from);
+                    return (CuttableStream { stream, cut, is_cut: false }, from);
                 }
                 // tidy: what keeps a connection from being accepted goes by
                 Err(_) => tokio::time::sleep(limits::STAGE_ACCEPT_PAUSE).await,
@@ -57,20 +57,20 @@ impl axum::serve::Listener for Door {
 }
 
 /// A connection that can be cut.
-pub(super) struct Line {
+pub(super) struct CuttableStream {
     stream: TcpStream,
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_cut: bool,
 }
 
-impl Line {
+impl CuttableStream {
     fn whole(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         self.is_cut = self.is_cut || self.cut.as_mut().poll(context).is_ready();
         if self.is_cut { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for CuttableStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -81,7 +81,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for CuttableStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

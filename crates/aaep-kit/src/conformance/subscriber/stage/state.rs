@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::super::piece::Piece;
-use super::Open;
+use super::OpenStream;
 use crate::limits;
 
 /// Which way a subscriber came.
@@ -77,7 +77,7 @@ pub(super) enum Out {
     End,
 }
 
-pub(super) struct Line {
+pub(super) struct StreamState {
     pub(super) number: u64,
     pub(super) face: Face,
     pub(super) subscription: Option<String>,
@@ -86,9 +86,9 @@ pub(super) struct Line {
     pub(super) sender: mpsc::Sender<Out>,
 }
 
-impl Line {
-    pub(super) fn open(&self) -> Open {
-        Open { line: self.number, face: self.face, subscription: self.subscription.clone() }
+impl StreamState {
+    pub(super) fn open(&self) -> OpenStream {
+        OpenStream { line: self.number, face: self.face, subscription: self.subscription.clone() }
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) struct Answer {
 
 pub(super) struct State {
     pub(super) seen: Vec<Seen>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<StreamState>,
     lines_so_far: u64,
     pub(super) terms: Terms,
     pub(super) refusing: Option<u16>,
@@ -193,7 +193,7 @@ impl Shared {
                     sender.try_send(Out::Say(piece)).ok();
                 }
             }
-            state.lines.push(Line { number, face, subscription, ready, sender });
+            state.lines.push(StreamState { number, face, subscription, ready, sender });
             state.note(What::Opened { line: number, resumes });
             number
         });

@@ -56,11 +56,11 @@ struct StageSurfaces {
 }
 
 impl StageSurfaces {
-    fn line(&self, face: Face, resumes: Option<&str>, subscription: Option<&str>) -> Line {
+    fn line(&self, face: Face, resumes: Option<&str>, subscription: Option<&str>) -> StreamFeed {
         let ready = face != Face::VersionedSocket;
         let (resumes, subscription) = (resumes.map(str::to_owned), subscription.map(str::to_owned));
         let (number, receiver) = self.shared.opened(face, resumes, subscription, ready);
-        Line { shared: self.shared.clone(), number, face, receiver, writes: VecDeque::new() }
+        StreamFeed { shared: self.shared.clone(), number, face, receiver, writes: VecDeque::new() }
     }
 
     /// Answers what comes to `/messages` on the streams of `/events`.
@@ -92,7 +92,7 @@ impl StageSurfaces {
         }
     }
 
-    fn receive_on_socket(&self, line: &Line, text: &str) -> Reply {
+    fn receive_on_socket(&self, line: &StreamFeed, text: &str) -> Reply {
         let body = match kind(text).as_deref() {
             Some("subscription.request") => {
                 let answer = self.shared.answer(text);
@@ -122,7 +122,7 @@ fn kind(text: &str) -> Option<String> {
 
 impl Producer for StageSurfaces {
     type Caller = ();
-    type Feed = Line;
+    type Feed = StreamFeed;
 
     fn policy(&self) -> &Policy {
         &self.policy
@@ -154,7 +154,7 @@ impl Producer for StageSurfaces {
         Handshake { text: Some(answer.body), result: answer.subscription.ok_or(rejected) }
     }
 
-    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<Line, Problem> {
+    async fn open(&self, (): &(), place: Place<'_>, last: Option<&str>) -> Result<StreamFeed, Problem> {
         Ok(match place {
             Place::Room => self.line(Face::Legacy, last, None),
             Place::RoomSocket => self.line(Face::LegacySocket, None, None),
@@ -170,7 +170,7 @@ impl Producer for StageSurfaces {
         self.shared.with(|state| state.known.iter().any(|(known, _)| known == subscription))
     }
 
-    async fn receive(&self, (): &(), source: Source<'_, Line>, text: &str) -> Reply {
+    async fn receive(&self, (): &(), source: Source<'_, StreamFeed>, text: &str) -> Reply {
         let face = match &source {
             Source::Sessions => return Reply::Started(json!({"status": "started"}).to_string()),
             Source::Messages => Face::Legacy,
@@ -211,7 +211,7 @@ impl Producer for StageSurfaces {
 }
 
 /// A stream that a subscriber has open. The stage forgets it when it is dropped.
-struct Line {
+struct StreamFeed {
     shared: Arc<Shared>,
     number: u64,
     face: Face,
@@ -220,7 +220,7 @@ struct Line {
     writes: VecDeque<Bytes>,
 }
 
-impl recount_aaep_host::Feed for Line {
+impl recount_aaep_host::Feed for StreamFeed {
     async fn next(&mut self) -> Item {
         loop {
             if self.writes.len() > 1 {
@@ -249,7 +249,7 @@ impl recount_aaep_host::Feed for Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for StreamFeed {
     fn drop(&mut self) {
         self.shared.closed(self.number);
     }

@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 use recount_aaep_kit::World;
 use recount_aaep_kit::conformance::Outcome;
 use recount_aaep_kit::conformance::subscriber::{
-    Answers, Question, Subject, Times, Told, TrialError, push, run,
+    Answers, Question, Subject, Times, TrialError, TrialNotice, push, run,
 };
 use recount_aaep_kit::link;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -64,12 +64,12 @@ impl Subscriber {
 
     async fn check(self, json: bool) -> Result<(), Failure> {
         let world = World::real();
-        let mut sink = |told: Told<'_>| match told {
-            Told::Note(words) => note(words),
-            Told::Check(check) if check.outcome == Outcome::Failed => {
+        let mut sink = |told: TrialNotice<'_>| match told {
+            TrialNotice::Note(words) => note(words),
+            TrialNotice::Check(check) if check.outcome == Outcome::Failed => {
                 note(&format!("FAILED {}: {}. {}", check.requirement, check.name, check.said));
             }
-            Told::Check(_) => {}
+            TrialNotice::Check(_) => {}
         };
         let report = if self.push {
             push::run(&world, &self.address, self.level, &mut sink).await.map_err(failure)?

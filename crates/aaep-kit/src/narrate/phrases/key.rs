@@ -1,0 +1,110 @@
+//! The names of all phrases, and what is put into each. A catalogue that lacks one does not pass the tests.
+
+macro_rules! phrases {
+    ($( $key:ident = $name:literal ( $( $put:ident ),* ); )*) => {
+        /// Something that the narrator says in its own words.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum PhraseKey { $( $key, )* }
+
+        impl PhraseKey {
+            /// Its name in the catalogues.
+            pub(super) fn name(self) -> &'static str {
+                match self { $( PhraseKey::$key => $name, )* }
+            }
+        }
+
+        #[cfg(test)]
+        impl PhraseKey {
+            pub(super) const ALL: &[PhraseKey] = &[$( PhraseKey::$key, )*];
+
+            /// What may be put into it.
+            pub(super) fn puts(self) -> &'static [&'static str] {
+                match self { $( PhraseKey::$key => &[$( stringify!($put), )*], )* }
+            }
+        }
+    };
+}
+
+phrases! {
+    Connected = "connected" ();
+    ConnectedAgain = "connected-again" ();
+    ConnectionLost = "connection-lost" ();
+    NarrationEnded = "narration-ended" ();
+    NotConnected = "not-connected" ();
+    NotConnectedNotSent = "not-connected-not-sent" ();
+    NotSent = "not-sent" (why);
+    TooMuchWaits = "too-much-waits" ();
+    KeysApproveReject = "keys-approve-reject" ();
+    KeysApprove = "keys-approve" ();
+    KeysReject = "keys-reject" ();
+    KeysNumber = "keys-number" ();
+    KeysYesNo = "keys-yes-no" ();
+    KeysOrYesNo = "keys-or-yes-no" ();
+    KeysType = "keys-type" ();
+    KeysOrType = "keys-or-type" ();
+    KeysTypeNumber = "keys-type-number" ();
+    KeysOrTypeNumber = "keys-or-type-number" ();
+    Seconds = "seconds" (count);
+    Minutes = "minutes" (count);
+    Hours = "hours" (count);
+    TimeLeft = "time-left" (time);
+    TimeLeftApproved = "time-left-approved" (time);
+    TimeLeftRejected = "time-left-rejected" (time);
+    TimeLeftAnswered = "time-left-answered" (time, answer);
+    AnotherPrompt = "another-prompt" ();
+    AnotherPromptOf = "another-prompt-of" (run);
+    MorePrompts = "more-prompts" (count);
+    NoPrompt = "no-prompt" ();
+    PromptClosed = "prompt-closed" ();
+    PromptChanged = "prompt-changed" ();
+    ConfirmFirst = "confirm-first" ();
+    NotApproved = "not-approved" ();
+    NotAnswered = "not-answered" ();
+    TypeAnswer = "type-answer" ();
+    NothingTyped = "nothing-typed" ();
+    NotANumber = "not-a-number" (text);
+    NotAChoice = "not-a-choice" (text);
+    Choice = "choice" (number, answer);
+    NoChoice = "no-choice" (number);
+    Approved = "approved" ();
+    Rejected = "rejected" ();
+    Answered = "answered" (answer);
+    AnsweredYes = "answered-yes" ();
+    AnsweredNo = "answered-no" ();
+    AskedForTime = "asked-for-time" (time);
+    NothingHappened = "nothing-happened" ();
+    NoRunActive = "no-run-active" ();
+    RunEnded = "run-ended" ();
+    RunsActive = "runs-active" (count);
+    NotStarted = "not-started" ();
+    RunSays = "run-says" (run, text);
+    PromptOpen = "prompt-open" (left);
+    PromptsOpen = "prompts-open" (count, left);
+    CutShort = "cut-short" (count);
+    Help = "help" ();
+    NotAKey = "not-a-key" ();
+    NothingSpoken = "nothing-spoken" ();
+    LevelNow = "level-now" (level);
+    LevelHighest = "level-highest" (level);
+    LevelLowest = "level-lowest" (level);
+    LevelBrief = "level-brief" ();
+    LevelTerse = "level-terse" ();
+    LevelNormal = "level-normal" ();
+    LevelDetailed = "level-detailed" ();
+    CancelRun = "cancel-run" ();
+    CancelRunOf = "cancel-run-of" (run);
+    CancelAsked = "cancel-asked" ();
+    NotCancelled = "not-cancelled" ();
+    EndedAlready = "ended-already" ();
+    NothingToCancel = "nothing-to-cancel" ();
+    SessionStarted = "session-started" ();
+    SessionFinished = "session-finished" ();
+    SessionFailed = "session-failed" ();
+    SessionCancelled = "session-cancelled" (by);
+    UsingTool = "using-tool" (tool);
+    ToolEnded = "tool-ended" (tool, status);
+    Handover = "handover" (target, reason);
+    Percent = "percent" (percent);
+    Step = "step" (step);
+    StepOf = "step-of" (step, total);
+}

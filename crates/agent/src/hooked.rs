@@ -1,0 +1,108 @@
+//! Runs the hooks of a worker's calls, with the events as they are stored.
+//!
+//! Look at [`Worker::hooks_before`] and [`Worker::hooks_after`]. What a hook is asked and what it may answer is in
+//! `hooks`; when it runs is up to `execute` and `together`.
+
+use bytes::Bytes;
+use recount_event::family::tool::Ended;
+use recount_event::{Draft, Event, ForeignId, Payload};
+use recount_run::CallStage;
+use serde_json::Value;
+
+use crate::hooks::{HookEvent, HookPlace, HookedCall};
+use crate::worker::{Done, Worker};
+
+impl Worker {
+    /// A call that was invoked, and the hooks that run before it.
+    pub(crate) async fn hooks_before(&self, id: &ForeignId, tool: &str) -> Option<HookedCall> {
+        let mut hooked = self.hooked(HookEvent::PreToolUse, id, tool)?;
+        hooked.event = match self.invoked.get(id) {
+            Some(sequence) => self.stored(*sequence).await,
+            None => Err("its sequence number is not known".to_owned()),
+        };
+        Some(hooked)
+    }
+
+    /// A call that is about to end, and the hooks that run after it.
+    pub(crate) fn hooks_after(&self, ended: &Ended) -> Option<HookedCall> {
+        self.hooked(HookEvent::PostToolUse, &ended.tool_call_id, &ended.tool_name)
+    }
+
+    /// The same for all calls that are invoked.
+    pub(crate) fn hooks_after_all(&self) -> Vec<HookedCall> {
+        let open = self.desk.state().open_calls();
+        let invoked = open.filter(|(_, call)| matches!(call.stage, CallStage::Invoked(_)));
+        let hooked = invoked.filter_map(|(id, call)| {
+            self.hooked(HookEvent::PostToolUse, id, call.tool_name.as_deref().unwrap_or_default())
+        });
+        hooked.collect()
+    }
+
+    /// Adds the stored event that ended a call, which is among these.
+    pub(crate) async fn with_end(&self, mut hooked: HookedCall, events: &[Event]) -> HookedCall {
+        let end = events.iter().rev().find(|event| ends(event, &hooked.call));
+        hooked.event = match end {
+            Some(event) => self.stored(event.sequence).await,
+            None => Err("it is not among those that were appended".to_owned()),
+        };
+        hooked
+    }
+
+    /// Waits for the hooks after a call, while the run goes on, and appends which of them failed.
+    pub(crate) async fn run_hooks_after(&mut self, hooked: HookedCall) -> Done<()> {
+        let mut watch = self.desk.watch();
+        let notes: Vec<Draft> = tokio::select! {
+            biased;
+            () = watch.ended() => return Err(recount_engine::Left::Ended),
+            notes = hooked.report_end() => notes,
+        };
+        if notes.is_empty() { Ok(()) } else { self.report(notes).await }
+    }
+
+    fn hooked(&self, event: HookEvent, id: &ForeignId, tool: &str) -> Option<HookedCall> {
+        let hooks = self.agent.settings.hooks.about(event, tool);
+        if hooks.is_empty() {
+            return None;
+        }
+        let state = self.desk.state();
+        let session = state.session_id().map(|session| session.to_string());
+        let call = state.call(id);
+        let logged = call.and_then(|call| call.input.as_ref());
+        let input = match logged {
+            Some(input) => serde_json::from_str(input.text()).unwrap_or_default(),
+            // Of a run that is one call the order says it, as the log has it.
+            None => self.only_input().map_or(Value::Null, |(_, input)| input),
+        };
+        Some(HookedCall {
+            hooks,
+            place: HookPlace {
+                run: self.desk.run(),
+                session: session.unwrap_or_else(|| self.desk.run().to_string()),
+                root: self.terms().map(|terms| terms.root).unwrap_or_default(),
+            },
+            call: id.clone(),
+            tool: tool.to_owned(),
+            input,
+            is_granted: call.is_some_and(|call| call.granted().is_some()),
+            event: Err("it was not read".to_owned()),
+        })
+    }
+
+    /// An event as the store has it, which are the bytes that every reader gets.
+    async fn stored(&self, sequence: u64) -> Result<Bytes, String> {
+        let page = self.desk.read().read_run(self.desk.run(), sequence.checked_sub(1), 1).await;
+        let (page, _) = page.map_err(|error| error.to_string())?;
+        let found = page.into_iter().find(|(found, _)| *found == sequence);
+        found.map(|(_, bytes)| bytes).ok_or_else(|| format!("there is no event {sequence}"))
+    }
+}
+
+fn ends(event: &Event, call: &ForeignId) -> bool {
+    match event.payload() {
+        Payload::ToolCompleted(end)
+        | Payload::ToolFailed(end)
+        | Payload::ToolTimedOut(end)
+        | Payload::ToolCancelled(end) => end.tool_call_id == *call,
+        _ => false,
+    }
+}

@@ -1,0 +1,234 @@
+//! Runs the program of a hook: what it reads, what it answers, and the bounds on both.
+//!
+//! Look at [`run`]. The program leads a process group of its own, which is killed when it has ended, when its time is up,
+//! when it writes too much, and when the future is dropped. It must not know what hooks are for.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use recount_event::ForeignId;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe;
+use tokio::time::Instant;
+
+use crate::limits;
+use crate::sandbox::process::{Exit, Process, signal_name};
+
+/// One run of a program.
+pub(super) struct HookOrder<'a> {
+    pub(super) argv: &'a [String],
+    pub(super) cwd: &'a Path,
+    pub(super) environment: &'a [(String, String)],
+    pub(super) input: &'a [u8],
+    /// When it is killed, and how long that is after its start.
+    pub(super) until: Instant,
+    pub(super) timeout: Duration,
+}
+
+/// What a program answered: its exit status, and what it wrote.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HookReply {
+    pub(super) status: i32,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+}
+
+/// Why a hook gave no answer that counts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HookFault {
+    #[error("{0}")]
+    NotStarted(String),
+    #[error("it did not answer within {} ms and was killed", .0.as_millis())]
+    TimedOut(Duration),
+    #[error("it wrote more than {} bytes and was killed", limits::HOOK_OUTPUT_BYTES_MAX)]
+    Flooded,
+    #[error("it was ended by {}", signal_name(*.0))]
+    Signal(i32),
+    #[error("it ended with exit status {status}{}", said(stderr))]
+    Status { status: i32, stderr: String },
+    #[error("its answer cannot be read: {0}")]
+    Garbled(String),
+    #[error("the event of the call {call} cannot be read: {why}")]
+    Unread { call: ForeignId, why: String },
+}
+
+impl HookFault {
+    /// Stable and lower case.
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            HookFault::NotStarted(_) => "not_started",
+            HookFault::TimedOut(_) => "timed_out",
+            HookFault::Flooded => "flooded",
+            HookFault::Signal(_) => "signal",
+            HookFault::Status { .. } => "exit_status",
+            HookFault::Garbled(_) => "garbled",
+            HookFault::Unread { .. } => "event_unreadable",
+        }
+    }
+}
+
+fn said(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!(": {stderr}") }
+}
+
+/// Runs a program to its end.
+pub(super) async fn run(order: HookOrder<'_>) -> Result<HookReply, HookFault> {
+    let not_started = |why: String| HookFault::NotStarted(why);
+    let (read, write) = std::io::pipe().map_err(|why| not_started(why.to_string()))?;
+    let input = pipe::Sender::from_owned_fd(OwnedFd::from(write));
+    let input = input.map_err(|why| not_started(why.to_string()))?;
+    let process = Process::unconfined(order.argv, order.cwd, order.environment, Some(OwnedFd::from(read)));
+    let mut process = process.map_err(|why| not_started(why.to_string()))?;
+    let (stdout, stderr) = process.outputs().expect("nobody has taken them before");
+    let mut talk = Talk {
+        process,
+        input: Some(input),
+        unwritten: order.input,
+        sides: [HookSide::new(stdout), HookSide::new(stderr)],
+        exit: None,
+        drained_by: None,
+    };
+    let reply = tokio::time::timeout_at(order.until, talk.converse()).await;
+    // Dropping what is left of it kills the group.
+    reply.unwrap_or(Err(HookFault::TimedOut(order.timeout)))
+}
+
+/// A program on its way.
+struct Talk<'a> {
+    process: Process,
+    input: Option<pipe::Sender>,
+    unwritten: &'a [u8],
+    sides: [HookSide; 2],
+    exit: Option<Exit>,
+    /// When pipes are left that something else holds open.
+    drained_by: Option<Instant>,
+}
+
+struct HookSide {
+    pipe: Option<pipe::Receiver>,
+    bytes: Vec<u8>,
+}
+
+impl HookSide {
+    fn new(pipe: pipe::Receiver) -> Self {
+        HookSide { pipe: Some(pipe), bytes: Vec::new() }
+    }
+
+    /// Reads the next piece. Dropping the future loses nothing.
+    async fn read(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return std::future::pending().await };
+        match pipe.read_buf(&mut self.bytes).await {
+            Ok(1..) => {}
+            Ok(0) | Err(_) => self.pipe = None,
+        }
+    }
+}
+
+impl Talk<'_> {
+    async fn converse(&mut self) -> Result<HookReply, HookFault> {
+        loop {
+            if self.sides.iter().map(|side| side.bytes.len()).sum::<usize>() > limits::HOOK_OUTPUT_BYTES_MAX {
+                return Err(HookFault::Flooded);
+            }
+            if let Some(exit) = self.exit
+                && self.sides.iter().all(|side| side.pipe.is_none())
+            {
+                return self.reply(exit);
+            }
+            self.step().await;
+        }
+    }
+
+    async fn step(&mut self) {
+        let [stdout, stderr] = &mut self.sides;
+        let (is_over, drained_by) = (self.exit.is_some(), self.drained_by);
+        tokio::select! {
+            exit = self.process.ended(), if !is_over => {
+                self.exit = Some(exit);
+                self.input = None;
+                self.drained_by = Some(recount_world::moment() + limits::DRAIN_WAIT);
+            }
+            () = stdout.read() => {}
+            () = stderr.read() => {}
+            written = write(&mut self.input, self.unwritten) => match written {
+                Ok(count) if count < self.unwritten.len() => self.unwritten = &self.unwritten[count..],
+                // All is written, or it does not read: that is its own affair.
+                Ok(_) | Err(_) => self.input = None,
+            },
+            () = until(drained_by) => self.sides.iter_mut().for_each(|side| side.pipe = None),
+        }
+    }
+
+    fn reply(&mut self, exit: Exit) -> Result<HookReply, HookFault> {
+        let [stdout, stderr] = self.sides.each_mut().map(|side| std::mem::take(&mut side.bytes));
+        match (exit.code, exit.signal) {
+            (Some(status), _) => Ok(HookReply { status, stdout, stderr }),
+            (None, signal) => Err(HookFault::Signal(signal.unwrap_or_default())),
+        }
+    }
+}
+
+async fn write(input: &mut Option<pipe::Sender>, unwritten: &[u8]) -> std::io::Result<usize> {
+    match input {
+        Some(input) => input.write(unwritten).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn runs(line: &str, input: &[u8]) -> Result<HookReply, HookFault> {
+        let timeout = Duration::from_secs(60);
+        run(HookOrder {
+            argv: &["/bin/sh".to_owned(), "-c".to_owned(), line.to_owned()],
+            cwd: Path::new("/"),
+            environment: &[("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+            input,
+            until: recount_world::moment() + timeout,
+            timeout,
+        })
+        .await
+    }
+
+    fn replied(status: i32, stdout: &[u8], stderr: &[u8]) -> Result<HookReply, HookFault> {
+        Ok(HookReply { status, stdout: stdout.to_vec(), stderr: stderr.to_vec() })
+    }
+
+    /// More than a pipe holds, in both directions at once.
+    #[tokio::test]
+    async fn long_inputs_are_read_whole_or_not_at_all() {
+        let long = vec![b'x'; 400_000];
+        assert_eq!(runs("cat; echo end >&2; exit 5", &long).await, replied(5, &long, b"end\n"));
+        assert_eq!(runs("head -c 3", &long).await, replied(0, b"xxx", b""));
+        assert_eq!(runs("exit 2", &long).await, replied(2, b"", b""));
+        assert_eq!(runs("cat", b"").await, replied(0, b"", b""));
+    }
+
+    #[tokio::test]
+    async fn output_counts_up_to_the_last_byte() {
+        let most = limits::HOOK_OUTPUT_BYTES_MAX;
+        let reply = runs(&format!("head -c {} /dev/zero; printf . >&2", most - 1), b"").await.unwrap();
+        assert_eq!((reply.stdout.len(), reply.stderr.len()), (most - 1, 1));
+        let flood = runs(&format!("head -c {most} /dev/zero; printf . >&2"), b"").await;
+        assert_eq!(flood, Err(HookFault::Flooded));
+    }
+
+    /// A process in a session of its own is no longer in the group, and is not waited for.
+    #[tokio::test]
+    async fn pipes_that_something_else_holds_open_are_left() {
+        let began = recount_world::moment();
+        let reply = runs("setsid sleep 20 & echo one", b"").await;
+        assert_eq!(reply, replied(0, b"one\n", b""));
+        assert!(began.elapsed() < Duration::from_secs(15));
+    }
+}

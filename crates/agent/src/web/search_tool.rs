@@ -1,0 +1,154 @@
+//! `web_search`: asks the provider that is configured. Without one calls are refused.
+//!
+//! Look at [`WebSearch`].
+
+use futures_util::future::BoxFuture;
+use recount_event::Json;
+use recount_event::family::approval::Reversibility;
+use recount_event::family::tool::RiskLevel;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::FOREIGN;
+use super::exchange::{Exchange, WebEvents};
+use super::provider::SearchHit;
+use super::{WEB_SEARCH, Web};
+use crate::limits;
+use crate::tool::{Assessment, How, Job, Outcome, Targets, Tool};
+use crate::tools::ending::{Stop, completed, cut};
+use crate::tools::input;
+
+pub(super) struct WebSearch(pub(super) Web);
+
+const NO_PROVIDER: &str = "no provider of searches is configured; the operator can set one in [web.search]";
+
+#[derive(Deserialize)]
+struct WebSearchInput {
+    query: String,
+    count: Option<u64>,
+}
+
+impl Tool for WebSearch {
+    fn name(&self) -> &'static str {
+        WEB_SEARCH
+    }
+
+    fn kind(&self) -> &'static str {
+        "web"
+    }
+
+    fn description(&self) -> &'static str {
+        "Searches the web and returns titles, addresses and extracts of what it finds. Read a page with web_fetch."
+    }
+
+    fn schema(&self) -> Value {
+        let properties = json!({
+            "query": {
+                "type": "string", "minLength": 1, "maxLength": limits::SEARCH_QUERY_CHARS_MAX,
+                "description": "What to search for."
+            },
+            "count": {
+                "type": "integer", "minimum": 1, "maximum": limits::SEARCH_HITS_MAX,
+                "description": "How many results; 5 if it is missing."
+            }
+        });
+        input::schema(properties, &["query"])
+    }
+
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn unavailable(&self) -> Option<&'static str> {
+        self.0.search.is_none().then_some(NO_PROVIDER)
+    }
+
+    fn assess(&self, input: &Value) -> Assessment {
+        let host = self.0.search.as_ref().map(|provider| provider.host().to_owned());
+        let named = host.clone().unwrap_or_else(|| "no provider".to_owned());
+        Assessment {
+            risk: RiskLevel::Low,
+            reversibility: Reversibility::Reversible,
+            summary: cut(&format!("search for {}", input::text(input, "query")), limits::SUMMARY_CHARS_MAX),
+            action: format!("Ask {named} for a search."),
+            consequence: "The provider learns what is searched for.".to_owned(),
+            targets: Targets { hosts: host.into_iter().collect(), ..Targets::default() },
+            writes: false,
+        }
+    }
+
+    fn run<'a>(&'a self, mut job: Job<'a>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.carry(&mut job).await.unwrap_or_else(Outcome::from) })
+    }
+}
+
+impl WebSearch {
+    async fn carry(&self, job: &mut Job<'_>) -> Result<Outcome, Stop> {
+        let WebSearchInput { query, count } = input::read(job.input)?;
+        let provider = self.0.search.as_ref().ok_or_else(|| Stop::failed("tool_unavailable", NO_PROVIDER))?;
+        let count = count.unwrap_or(limits::SEARCH_HITS_DEFAULT).clamp(1, limits::SEARCH_HITS_MAX);
+        let request = provider.request(&query, count).map_err(|why| Stop::failed("search_failed", why))?;
+        let exchange = Exchange {
+            web: &self.0,
+            events: WebEvents::Search,
+            call: job.call,
+            world: job.world,
+            guard: None,
+            may_follow: &|_| Ok(()),
+            teller: &mut *job.teller,
+            body_bytes_max: limits::SEARCH_BODY_BYTES_MAX,
+            whole: self.0.patience().whole.min(limits::SEARCH_TIMEOUT),
+            query: Some(&query),
+        };
+        let mut received = exchange.run(request, job.cancel.clone()).await?;
+        let mut events = std::mem::take(&mut received.before);
+        let host = provider.host();
+        let failed = |code, why: String| Err((How::Failed { code, error: why.clone() }, why));
+        let hits = match received.end.words() {
+            Some(why) => Err((super::call::how(&received.end), why)),
+            None if !received.status.is_success() => {
+                failed("search_failed", format!("{host} answered with status {}", received.status))
+            }
+            None => {
+                let most = usize::try_from(count).unwrap_or(usize::MAX);
+                provider
+                    .hits(&received.body, most)
+                    .or_else(|why| failed("search_unreadable", format!("{host}: {why}")))
+            }
+        };
+        match hits {
+            Ok(hits) => {
+                received.response.hits = Some(hits.iter().filter_map(|hit| Json::of(hit).ok()).collect());
+                events.push(WebEvents::Search.response(received.response));
+                let summary = format!("{} results", hits.len());
+                Ok(completed(told(&hits), summary, events))
+            }
+            Err((how, why)) => {
+                received.response.error = Some(why.clone());
+                events.push(WebEvents::Search.response(received.response));
+                // Searches that end too early have no results that could be read.
+                let how = if how == How::Completed {
+                    How::Failed { code: "search_unreadable", error: why.clone() }
+                } else {
+                    how
+                };
+                Ok(Outcome { how, output: why.clone(), summary: why, events, artifact: None, image: None })
+            }
+        }
+    }
+}
+
+fn told(hits: &[SearchHit]) -> String {
+    if hits.is_empty() {
+        return "Nothing was found.".to_owned();
+    }
+    let mut told = format!("{FOREIGN}\n");
+    for (number, SearchHit { title, url, snippet }) in (1..).zip(hits) {
+        let title = if title.is_empty() { "(no title)" } else { title };
+        told.push_str(&format!("{number}. {title}\n   {url}\n"));
+        if !snippet.is_empty() {
+            told.push_str(&format!("   {snippet}\n"));
+        }
+    }
+    told
+}

@@ -1,0 +1,24 @@
+//! Starts a run that another run starts: in a task of its own, under the id that the log of the other has already.
+//!
+//! So a run is started once, however often this is asked after a crash. It must not know why a run starts another. Entry
+//! point: [`WriteHandle::start_child`].
+
+use recount_event::RunId;
+use recount_event::family::run::Queued;
+
+use crate::write::handle::WriteHandle;
+use crate::{Error, NewRun, NewTask};
+
+impl WriteHandle {
+    /// Starts the run, unless there is one of this id. Its first event is durable when this answers.
+    pub async fn start_child(&self, run: RunId, task: NewTask, mut queued: Queued) -> Result<(), Error> {
+        if self.read().tail(run).await?.is_some() {
+            return Ok(());
+        }
+        let (row, rows) = self.new_task(task);
+        (queued.task_budget_micros_usd, queued.task_budget_tokens) =
+            (row.budget_micros_usd, row.budget_tokens);
+        let new = NewRun { queued, task: Some(row.id), session: None, resumed_from: None };
+        self.queue_as(Some(run), new, rows, None).await.map(drop)
+    }
+}

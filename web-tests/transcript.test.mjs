@@ -1,0 +1,272 @@
+// A run as its page tells it: the transcript and its cards, the other views, and what may be done with the run.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+
+import { violations } from './axe.mjs';
+import { launch, openPage } from './browser.mjs';
+import { startServer } from './server.mjs';
+import { BEGINNING, ENDING, OUTPUT, Producer, createRun } from './story.mjs';
+import { story } from './views.mjs';
+
+const TEST = { timeout: 180_000 };
+
+let browser;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser?.close());
+
+const holds = (page, condition, argument) => page.waitForFunction(condition, argument, { timeout: 20_000 });
+
+/// What only the server may append, which a program outside cannot tell.
+const OURS = /^(run\.(queued|checkpoint_saved|waiting|continued|throttled|resumed)|workspace\.|gap\.|context\.|policy\.|approval\.(resolved|timed|ext)|clarification\.(answered|timed|ext)|handoff\.(ack|rej|timed|ext))/;
+
+/// A story of testdata, told again as the run of an outside program.
+async function retold(server, name) {
+  const [queued, ...events] = await story(name);
+  const run = await createRun(server, queued.data.title ?? name);
+  await new Producer(server, run).append(events.filter(({ type }) => !OURS.test(type)).map(({ type, data }) => [type, JSON.stringify(data)]));
+  return run;
+}
+
+test('a run is told as a transcript, and streams into it', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'told');
+  const producer = new Producer(server, run);
+  await producer.append(BEGINNING);
+  const page = await openPage(t, browser, `${server.origin}/#${run}`);
+  const transcript = page.getByRole('feed', { name: 'Transcript' });
+  await transcript.getByText('I list the files').waitFor();
+  await transcript.getByRole('heading', { name: /^Turn 1/ }).waitFor();
+  const card = transcript.locator('recount-call');
+  await card.locator('summary').first().click();
+  for (const event of OUTPUT) await producer.append([event]);
+  await card.getByRole('group', { name: 'Output' }).getByText('file 39').waitFor();
+  await producer.append(ENDING);
+  await transcript.getByText('Finished').waitFor();
+  await transcript.getByText('Forty files.').waitFor();
+  await transcript.getByText('ext.webtest.note').waitFor();
+  assert.match(await card.locator('summary').first().innerText(), /done[^]*shell[^]*ls -1[^]*exit 0/);
+
+  // Search in the output.
+  await card.getByLabel('Search output').fill('file 3');
+  await card.getByText('1 of 11 lines').waitFor();
+  await page.keyboard.press('Enter');
+  await card.getByText('2 of 11 lines').waitFor();
+
+  // The very same page after a reload.
+  const words = () => transcript.locator('> *').allInnerTexts();
+  await card.locator('summary').first().click();
+  const before = await words();
+  await page.reload();
+  await transcript.getByText('Forty files.').waitFor();
+  assert.deepEqual(await words(), before);
+});
+
+test('a cut of the connection loses nothing and repeats nothing', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'cut off');
+  const producer = new Producer(server, run);
+  await producer.append(BEGINNING);
+  const page = await openPage(t, browser, `${server.origin}/#${run}`);
+  const other = await openPage(t, browser, `${server.origin}/#${run}`);
+  await page.locator('recount-call').waitFor();
+  page.expectOutage(true);
+  other.expectOutage(true);
+  await server.stop('SIGKILL');
+  await page.locator('#health', { hasText: 'Connection lost' }).waitFor();
+  await server.startAgain();
+  await producer.append([...OUTPUT, ...ENDING]);
+  const words = async (one) => {
+    await one.getByRole('feed').getByText('Finished').waitFor({ timeout: 30_000 });
+    await one.locator('recount-call summary').first().click();
+    await one.getByRole('group', { name: 'Output' }).waitFor();
+    return one.locator('.things > *').allInnerTexts();
+  };
+  const all = await words(page);
+  assert.deepEqual(await words(other), all, 'two tabs agree');
+  assert.equal(all.join('\n').match(/file 39\n/g).length, 1);
+});
+
+test('every story opens in every view, light, dark and narrow, and axe finds nothing', TEST, async (t) => {
+  const server = await startServer(t);
+  const shapes = [{ colorScheme: 'light' }, { colorScheme: 'dark', viewport: { width: 320, height: 700 } }];
+  for (const name of ['todo-and-search', 'artifacts', 'http-and-web', 'failed-mid-text', 'shell', 'refusals']) {
+    const run = await retold(server, name);
+    for (const shape of shapes) {
+      const page = await openPage(t, browser, `${server.origin}/#${run}`, shape);
+      await page.getByRole('feed').locator('.is-ending').waitFor();
+      page.expectStatus(404);
+      for (const summary of await page.locator('recount-call > details > summary').all()) await summary.click();
+      const problems = [await violations(page)];
+      for (const view of ['Timeline', 'Cost', 'Events']) {
+        await page.getByRole('link', { name: view, exact: true }).click();
+        await page.locator('#views [aria-current]', { hasText: view }).waitFor();
+        problems.push(await violations(page));
+      }
+      assert.deepEqual(problems.flat(), [], `${name} ${JSON.stringify(shape)}`);
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, `${name} is too wide`);
+      await page.context().close();
+    }
+  }
+});
+
+test('a link to an event leads to what it belongs to', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'long');
+  const producer = new Producer(server, run);
+  await producer.append([['run.started', '{}']]);
+  for (let batch = 0; batch < 5; batch += 1) {
+    await producer.append(Array.from({ length: 500 }, (_, at) => ['ext.webtest.note', JSON.stringify({ at: batch * 500 + at })]));
+  }
+  const page = await openPage(t, browser, `${server.origin}/#${run}/700`);
+  await holds(page, () => document.querySelector('.target')?.dataset.key === 'unknown-700');
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.key), 'unknown-700');
+  const { y } = await page.locator('.target').boundingBox();
+  assert.ok(y > 0 && y < 720, `it is in sight: ${y}`);
+  await page.evaluate((run) => (location.hash = `#${run}/events/701`), run);
+  await page.getByRole('heading', { name: 'Event 701' }).waitFor();
+  await page.getByText('"at": 699').waitFor();
+});
+
+/// The processor times of the tasks that pages did while `work` went on, in milliseconds: not the time on the clock,
+/// which says more of the machine and its load than of the page.
+async function tasksOf(page, work) {
+  await browser.startTracing(page, { categories: ['toplevel', 'disabled-by-default-devtools.timeline'] });
+  await work();
+  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
+  const mains = new Set(traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain')
+    .map(({ pid, tid }) => `${pid} ${tid}`));
+  const tasks = traceEvents.filter(({ name, tdur, pid, tid }) => /RunTask$/.test(name) && tdur > 0 && mains.has(`${pid} ${tid}`));
+  assert.ok(tasks.length > 20, `${tasks.length} tasks were seen`);
+  return tasks.map(({ tdur }) => tdur / 1000);
+}
+
+/// Opens a run from the overview; answers after how many milliseconds its newest call is to be seen.
+function opened(page, run, last) {
+  return page.evaluate(async ([run, last]) => {
+    const start = performance.now();
+    location.hash = `#${run}`;
+    for (;;) {
+      await new Promise(requestAnimationFrame);
+      if ([...document.querySelectorAll('recount-call')].some(({ textContent }) => textContent.includes(last))) return performance.now() - start;
+      if (performance.now() - start > 20_000) return Infinity;
+    }
+  }, [run, last]);
+}
+
+test('a run of 100,000 events opens within a second and scrolls without long tasks', { timeout: 400_000 }, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'very long');
+  const producer = new Producer(server, run);
+  await producer.append([['run.started', '{}']]);
+  const call = (id) => [
+    ['tool.invoked', JSON.stringify({ tool_call_id: id, tool_name: 'shell', kind: 'shell', args_summary: `make ${id}` })],
+    ['tool.shell.command', JSON.stringify({ tool_call_id: id, argv: ['make', id], cwd: '.' })],
+    ...Array.from({ length: 6 }, (_, at) => ['tool.shell.output_chunk',
+      JSON.stringify({ tool_call_id: id, stream: 'stdout', data: `line ${at}\n`, byte_offset: at * 7 })]),
+    ['tool.shell.exited', JSON.stringify({ tool_call_id: id, exit_code: 0, signal: null, stdout_bytes: 42, stderr_bytes: 0, truncated: false })],
+    ['tool.completed', JSON.stringify({ tool_call_id: id, tool_name: 'shell', summary: 'made' })],
+  ];
+  for (let batch = 0; batch < 100; batch += 1) {
+    await producer.append(Array.from({ length: 100 }, (_, at) => call(`c-${batch}-${at}`)).flat());
+  }
+  const page = await openPage(t, browser, `${server.origin}/`);
+  await page.getByText('Live', { exact: true }).waitFor();
+  let took = 0;
+  const opening = await tasksOf(page, async () => {
+    took = await opened(page, run, 'c-99-99');
+  });
+  const worked = opening.reduce((sum, ms) => sum + ms, 0);
+  await page.getByText(/^Loading/).waitFor({ state: 'hidden', timeout: 60_000 });
+  const scrolling = await tasksOf(page, () => page.evaluate(async () => {
+    const box = document.getElementById('view');
+    for (let step = 0; step < 120; step += 1) {
+      box.scrollTop -= 300;
+      await new Promise(requestAnimationFrame);
+    }
+  }));
+  const longest = Math.max(...scrolling);
+  const made = await page.locator('.things > *').count();
+  t.diagnostic(`opened in ${Math.round(took)} ms, of which ${Math.round(worked)} ms were work of the page; the longest task while scrolling took ${
+    longest.toFixed(1)} ms; ${made} elements`);
+  // On a machine with nothing else to do it is a third of a second; here many tests run at once.
+  assert.ok(worked < 400 && took < 10_000, `opened in ${took} ms with ${worked} ms of work`);
+  assert.ok(longest <= 50, `a task of ${longest} ms`);
+  assert.ok(made <= 240, `${made} elements`);
+  assert.ok(await page.evaluate(() => document.getElementById('view').scrollTop > 0), 'what was in sight stays in sight');
+  // The first event is there, too.
+  await page.evaluate((run) => (location.hash = `#${run}/2`), run);
+  await page.locator('.target', { hasText: 'c-0-0' }).waitFor();
+});
+
+test('what is said is said by sentences, and the end once', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'heard');
+  const producer = new Producer(server, run);
+  await producer.append([['run.started', '{}'], ['turn.started', '{"turn_index":0}']]);
+  const page = await openPage(t, browser, `${server.origin}/#${run}`);
+  await page.locator('#run-status', { hasText: 'running' }).waitFor();
+  await page.getByRole('heading', { name: /^Turn 1/ }).waitFor();
+  await page.evaluate(() => {
+    window.said = [];
+    for (const region of document.querySelectorAll('[role=status], [role=alert], [aria-live]')) {
+      new MutationObserver((changes) => changes.forEach(({ addedNodes }) =>
+        window.said.push(...[...addedNodes].map(({ textContent }) => textContent)))).observe(region, { childList: true, subtree: true });
+    }
+  });
+  const text = 'The first thing is done. The second one needs more time, but not much.\nA third line.';
+  for (const piece of text.match(/.{1,7}/gs)) {
+    await producer.append([['assistant.text_delta', JSON.stringify({ turn_index: 0, block_index: 0, delta: piece })]]);
+  }
+  await producer.append([
+    ['assistant.text_complete', JSON.stringify({ turn_index: 0, block_index: 0, text })],
+    ['assistant.final_answer', '{"turn_index":0,"summary":"All is done."}'],
+    ['turn.completed', '{"turn_index":0,"stop_reason":"end_turn"}'], ['run.finished', '{"final_status":"completed"}'],
+  ]);
+  await page.locator('#run-status', { hasText: 'finished' }).waitFor();
+  await holds(page, () => window.said.some((words) => words.startsWith('Status')));
+  const said = await page.evaluate(() => window.said);
+  assert.equal(said.filter((words) => words.includes('Status: finished.')).length, 1, JSON.stringify(said));
+  assert.equal(said.join(' ').replace(/\s+/g, ' '),
+    'The first thing is done. The second one needs more time, but not much. A third line. Status: finished.');
+  assert.ok(said.length <= 4, JSON.stringify(said));
+});
+
+test('text that is meant to deceive is inert in the transcript', TEST, async (t) => {
+  const server = await startServer(t);
+  const run = await createRun(server, 'hostile');
+  const bad = '<img src=x onerror="document.title=\'gone\'"> \u202egnirts [a](javascript:alert(1)) \u001b[31mred\u001b]0;title\u0007';
+  const data = (value) => JSON.stringify(value);
+  const line = 'x'.repeat(50_000);
+  await new Producer(server, run).append([
+    ['run.started', '{}'], ['turn.started', '{"turn_index":0}'],
+    ['assistant.text_complete', data({ turn_index: 0, block_index: 0, text: `${bad}\n\n\`\`\`\n${bad}\n\`\`\`\n- ${bad}` })],
+    ['tool.invoked', data({ tool_call_id: 'c', tool_name: bad, kind: 'shell', args_summary: bad })],
+    ['tool.shell.command', data({ tool_call_id: 'c', argv: [bad], cwd: bad })],
+    ['tool.shell.output_chunk', data({ tool_call_id: 'c', stream: 'stdout', data: `${bad}\n${line}`, byte_offset: 0 })],
+    ['tool.grep.completed', data({ tool_call_id: 'c', pattern: bad, match_count: 1, truncated: false, matches: [{ path: bad, line: 1, text: bad }] })],
+    ['ext.webtest.note', data({ [bad]: bad })],
+  ]);
+  const page = await openPage(t, browser, `${server.origin}/#${run}`);
+  await page.locator('recount-call > details > summary').click();
+  await page.getByRole('group', { name: 'Output' }).getByText('red').first().waitFor();
+  const found = await page.evaluate(() => [document.querySelectorAll('#account img, #account script, a[href^="javascript"]').length, document.title,
+    /[\u202e\u001b\u0007]/.test(document.body.textContent)]);
+  assert.deepEqual(found, [0, 'hostile – Recount', false]);
+  const longest = await page.evaluate(() => Math.max(...[...document.querySelectorAll('.terminal > *')].map(({ textContent }) => textContent.length)));
+  assert.ok(longest < 3000, `${longest}`);
+  assert.equal(await page.locator('.terminal .fg-1').filter({ hasText: 'red' }).count(), 1, 'colours are shown');
+});
+
+test('the whole page weighs no more than it may', async () => {
+  const { gzipSync } = await import('node:zlib');
+  const table = await readFile(new URL('../crates/server/src/web.rs', import.meta.url), 'utf8');
+  const paths = [...table.matchAll(/web!\(\w+, "([^"]+)"\)/g)].map(([, path]) => path).concat('index.html');
+  assert.ok(paths.length > 20);
+  let sum = 0;
+  for (const path of paths) sum += gzipSync(await readFile(new URL(`../web/${path}`, import.meta.url))).length;
+  assert.ok(sum <= 150 * 1024, `${sum} bytes`);
+});

@@ -1,0 +1,68 @@
+// Which runs need a person: the badge in the title, the way to the next prompt, and desktop notifications for those
+// who asked for them. Knows runs only by what the list says of them. Look at `Attention`.
+
+import { ask, byId, setText } from '../page.js';
+import { visible } from '../visible.js';
+import { titleOf } from './runs.js';
+import { setting } from './settings.js';
+
+/// How many waiting runs are known; the server gives so many at most.
+const WAITING_MAX = 200;
+
+export class Attention {
+  constructor({ go }) {
+    this.waiting = new Map();
+    this.title = 'Recount';
+    this.go = go;
+    byId('next-prompt').addEventListener('click', () => this.next());
+  }
+
+  /// Who waits now; what waited before the page came is no news.
+  async load() {
+    const { data } = await ask(`/v1/runs?needs_attention=true&limit=${WAITING_MAX}`);
+    const known = new Set(this.waiting.keys());
+    this.waiting = new Map(data.filter((run) => run.needs_attention).map((run) => [run.id, run]));
+    if (this.loaded) data.filter(({ id, needs_attention: now }) => now && !known.has(id)).forEach((run) => this.notify(run));
+    this.loaded = true;
+    this.show();
+  }
+
+  /// A run as it is now.
+  note(run) {
+    const before = this.waiting.has(run.id);
+    if (run.needs_attention) this.waiting.set(run.id, run);
+    else this.waiting.delete(run.id);
+    if (run.needs_attention && !before) this.notify(run);
+    this.show();
+  }
+
+  setTitle(title) {
+    this.title = title;
+    this.show();
+  }
+
+  show() {
+    const { size } = this.waiting;
+    document.title = `${size > 0 ? `(${size}) ` : ''}${this.title}`;
+    const button = byId('next-prompt');
+    button.hidden = size === 0;
+    setText(byId('next-count'), String(size));
+  }
+
+  notify(run) {
+    if (setting('notices') !== 'on' || !('Notification' in window) || Notification.permission !== 'granted' || document.hasFocus()) return;
+    const notice = new Notification('Recount: a person is needed', { body: visible(titleOf(run)), tag: run.id });
+    notice.onclick = () => {
+      window.focus();
+      this.go(run.id);
+      notice.close();
+    };
+  }
+
+  /// The next run with a prompt after the one that is shown, oldest first.
+  next(current = null) {
+    const ids = [...this.waiting.keys()].sort();
+    const next = ids.find((id) => current !== null && id > current) ?? ids[0];
+    if (next) this.go(next);
+  }
+}
