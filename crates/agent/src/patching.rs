@@ -23,7 +23,7 @@ use crate::tools::input;
 use crate::worker::{CallEnd, Done, Worker};
 use crate::workspace::IN_PLACE;
 use crate::workspace::claims::{Sort, StillHeld};
-use crate::workspace::patched::{self, NotPatched, PatchPlan, PatchStep};
+use crate::workspace::patched::{self, NotPatched, PatchStep};
 
 const KIND: &str = "file";
 
@@ -174,7 +174,7 @@ impl Worker {
             Err(why) => return Ok(Err(stop(why))),
         };
         let inverses = match action {
-            PatchAction::Revert => match self.announce(call, &plan).await? {
+            PatchAction::Revert => match self.announce(call, &plan.steps).await? {
                 Ok(inverses) => inverses,
                 Err(why) => return Ok(Err(why)),
             },
@@ -208,10 +208,10 @@ impl Worker {
     }
 
     /// Keeps what takes the patches back and reports it, so that the log has it before a file is touched.
-    async fn announce(&mut self, call: &ForeignId, plan: &PatchPlan) -> Done<Result<Vec<ForeignId>, Stop>> {
+    async fn announce(&mut self, call: &ForeignId, steps: &[PatchStep]) -> Done<Result<Vec<ForeignId>, Stop>> {
         let keeper = self.keeper();
         let (mut ids, mut drafts) = (Vec::new(), Vec::new());
-        for step in &plan.steps {
+        for step in steps {
             let keep = Keep {
                 kind: "patch",
                 mime: "text/x-diff".to_owned(),

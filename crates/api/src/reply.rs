@@ -358,7 +358,7 @@ pub struct Changes {
 }
 
 /// What became of a patch, and the run that did it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PatchOutcome {
     pub artifact: Artifact,
     /// The run that applied, rejected or reverted it.
