@@ -208,7 +208,11 @@ impl Worker {
     }
 
     /// Keeps what takes the patches back and reports it, so that the log has it before a file is touched.
-    async fn announce(&mut self, call: &ForeignId, steps: &[PatchStep]) -> Done<Result<Vec<ForeignId>, Stop>> {
+    async fn announce(
+        &mut self,
+        call: &ForeignId,
+        steps: &[PatchStep],
+    ) -> Done<Result<Vec<ForeignId>, Stop>> {
         let keeper = self.keeper();
         let (mut ids, mut drafts) = (Vec::new(), Vec::new());
         for step in steps {

@@ -27,6 +27,7 @@ mod ls;
 mod man;
 mod narrate;
 mod partial;
+mod patch;
 mod pin;
 mod policy;
 mod prune;
@@ -88,6 +89,8 @@ verbs! {
     Retry(retry::Retry),
     Continue(continuation::Continue),
     Apply(apply::Apply),
+    Reject(patch::Reject),
+    Revert(patch::Revert),
     Chat(chat::Chat),
     Demo(demo::Demo),
     Ls(ls::Ls),

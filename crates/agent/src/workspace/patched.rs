@@ -317,15 +317,18 @@ fn shortened(revision: &str) -> &str {
 
 // ---- files ---------------------------------------------------------------------------------------
 
+/// What was at a path, and what tells it from a later one.
+type SeenEntry = (Option<Thing>, Option<Seen>);
+
 /// An open folder, with what was seen of each entry before it was read.
 struct FolderTree {
     folder: Folder,
-    seen: RefCell<BTreeMap<PathBuf, (Option<Thing>, Option<Seen>)>>,
+    seen: RefCell<BTreeMap<PathBuf, SeenEntry>>,
 }
 
 impl FolderTree {
     /// What is at a path, as it was when it was first looked at. Files are told by their modes alone.
-    fn entry(&self, path: &Path) -> io::Result<(Option<Thing>, Option<Seen>)> {
+    fn entry(&self, path: &Path) -> io::Result<SeenEntry> {
         if let Some(known) = self.seen.borrow().get(path) {
             return Ok(known.clone());
         }

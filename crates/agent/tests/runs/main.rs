@@ -28,6 +28,7 @@ mod listeners;
 mod long;
 mod mcp;
 mod past;
+mod patches;
 mod people;
 mod pictures;
 mod plain;

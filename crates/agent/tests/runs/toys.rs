@@ -57,6 +57,7 @@ impl Box {
         tools.add(Toy { name: "panics", carried_out: self.panics.clone() });
         tools.add(Toy { name: "hangs", carried_out: self.hangs.clone() });
         tools.add(Meets { name: "meets", meeting: self.meeting.clone() });
+        tools.add(crate::patches::Proposes);
         tools.add(Meets { name: "alone", meeting: self.meeting.clone() });
     }
 }

@@ -1,4 +1,4 @@
-//! `recount apply RUN`: shows what a run changed in its copy, and brings it back.
+//! `recount apply`: shows what a run changed in its copy, and brings it back; or applies one patch.
 
 use std::path::Path;
 
@@ -8,17 +8,20 @@ use recount_client::reply::{Change, Changes};
 use recount_client::request::ApplyRun;
 
 use super::invocation::{self, Invocation};
+use super::patch::{self, PatchVerb};
 use super::reach::Reached;
 use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
-/// Apply a run's changes to the folder whose copy it worked in
+/// Apply a run's changes to the folder whose copy it worked in, or one proposed patch where its run worked
 #[derive(Args)]
 pub(super) struct Apply {
-    /// Id of the run, as recount run, recount chat and recount ls print it
+    /// Id of the run, as recount run, recount chat and recount ls print it; or of a patch, as recount artifact list
+    /// prints it
+    #[arg(value_name = "RUN|PATCH")]
     run: String,
-    /// List the changes without applying them
+    /// List the changes without applying them; a patch is shown
     #[arg(long)]
     dry_run: bool,
     /// Print the changes as a diff without applying them
@@ -40,9 +43,23 @@ impl Apply {
         // Unfinished runs of the data folder stay as they are.
         let (reached, _) = Reached::new(&invocation, invocation.names_server(), here).await?;
         reached.attach()?;
-        let done = self.with(&reached.client, invocation.json).await;
+        let done = match patch::is_artifact(&self.run) {
+            true => self.patch(&reached.client, invocation.json).await,
+            false => self.with(&reached.client, invocation.json).await,
+        };
         reached.leave().await;
         done
+    }
+
+    async fn patch(&self, client: &Client, json: bool) -> Result<(), Failure> {
+        if self.branch.is_some() {
+            let usage = "--branch commits the changes of a run; name the run, or leave --branch out";
+            return Err(Failure::Usage(usage.to_owned()));
+        }
+        if self.dry_run || self.diff {
+            return patch::show(client, &self.run, json).await;
+        }
+        patch::change(client, PatchVerb::Apply, &self.run, None, json).await
     }
 
     async fn with(&self, client: &Client, json: bool) -> Result<(), Failure> {
