@@ -23,19 +23,19 @@ pub(crate) struct TreeFile {
 pub(crate) type TreeResult = BTreeMap<PathBuf, Option<TreeFile>>;
 
 /// Why one file does not take its part.
-enum Misfit {
+enum FileMisfit {
     Drift(String),
     Failed(TreePatchError),
 }
 
-impl From<TreePatchError> for Misfit {
+impl From<TreePatchError> for FileMisfit {
     fn from(why: TreePatchError) -> Self {
-        Misfit::Failed(why)
+        FileMisfit::Failed(why)
     }
 }
 
-fn misfit(why: impl Into<String>) -> Misfit {
-    Misfit::Drift(why.into())
+fn misfit(why: impl Into<String>) -> FileMisfit {
+    FileMisfit::Drift(why.into())
 }
 
 impl TreePatch {
@@ -47,8 +47,8 @@ impl TreePatch {
         for file in &self.files {
             match made.file(file) {
                 Ok(()) => {}
-                Err(Misfit::Drift(why)) => drift.push((file.path(), why)),
-                Err(Misfit::Failed(why)) => return Err(why),
+                Err(FileMisfit::Drift(why)) => drift.push((file.path(), why)),
+                Err(FileMisfit::Failed(why)) => return Err(why),
             }
         }
         if !drift.is_empty() {
@@ -70,7 +70,7 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    fn file(&mut self, patch: &FilePatch) -> Result<(), Misfit> {
+    fn file(&mut self, patch: &FilePatch) -> Result<(), FileMisfit> {
         let before = match &patch.old {
             Some(old) => Some(self.before(patch, old)?),
             None => None,
@@ -103,7 +103,7 @@ impl Made<'_> {
     }
 
     /// What a file holds before its part of the diff. What is renamed is taken as it was before everything.
-    fn before(&self, patch: &FilePatch, old: &PatchSide) -> Result<TreeFile, Misfit> {
+    fn before(&self, patch: &FilePatch, old: &PatchSide) -> Result<TreeFile, FileMisfit> {
         let renames = patch.renames();
         let made = self.created.get(&old.path).filter(|_| !renames);
         let found = match made {
@@ -122,7 +122,7 @@ impl Made<'_> {
         }
     }
 
-    fn must_be_free(&self, path: &Path) -> Result<(), Misfit> {
+    fn must_be_free(&self, path: &Path) -> Result<(), FileMisfit> {
         let is_taken = |path: &Path| -> Result<bool, TreePatchError> {
             if self.created.contains_key(path) {
                 return Ok(true);
@@ -154,7 +154,7 @@ impl FilePatch {
 }
 
 impl PatchContent {
-    fn apply(&self, before: Option<&[u8]>) -> Result<Vec<u8>, Misfit> {
+    fn apply(&self, before: Option<&[u8]>) -> Result<Vec<u8>, FileMisfit> {
         let before = before.unwrap_or_default();
         match self {
             PatchContent::Same => Ok(before.to_vec()),
@@ -173,7 +173,7 @@ impl PatchContent {
     }
 }
 
-fn with_hunks(before: &[u8], hunks: &[Hunk]) -> Result<Vec<u8>, Misfit> {
+fn with_hunks(before: &[u8], hunks: &[Hunk]) -> Result<Vec<u8>, FileMisfit> {
     let old: Vec<&[u8]> = before.split_inclusive(|byte| *byte == b'\n').collect();
     let mut new: Vec<&[u8]> = Vec::with_capacity(old.len());
     let mut at = 0;
