@@ -34,10 +34,11 @@ const pressable = (page) => page.locator(PRESSABLE).evaluateAll((all) =>
   all.map((node, at) => ({ at, shown: node.checkVisibility(), name: `${node.localName} ${(node.ariaLabel ?? node.textContent).trim().slice(0, 60)}` }))
     .filter(({ shown }) => shown));
 
-/// Waits until a place shows what it is about: the run, or on the overview the link to it.
-const drawn = (page, place) => (place
-  ? page.locator('#run-status', { hasText: 'running' })
-  : page.getByRole('link', { name: /everything/ }).first()).waitFor();
+/// Waits until a place shows what it is about: the run, or on the overview the links to it and to its question.
+async function drawn(page, place) {
+  if (place) return page.locator('#run-status', { hasText: 'running' }).waitFor();
+  for (const name of [/everything/, /which\?/]) await page.getByRole('link', { name }).first().waitFor();
+}
 
 test('everything that can be pressed is pressed, and nothing complains', TEST, async (t) => {
   const server = await startServer(t);
