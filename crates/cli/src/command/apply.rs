@@ -42,7 +42,11 @@ impl Apply {
             Path::new(".").canonicalize().ok().and_then(|here| here.into_os_string().into_string().ok());
         // Unfinished runs of the data folder stay as they are.
         let (reached, _) = Reached::new(&invocation, invocation.names_server(), here).await?;
-        reached.attach()?;
+        // A patch is applied by a run, which this program does if no other server does; for the changes of a run it is enough to answer.
+        match patch::is_artifact(&self.run) {
+            true => reached.work().await?,
+            false => reached.attach()?,
+        }
         let done = match patch::is_artifact(&self.run) {
             true => self.patch(&reached.client, invocation.json).await,
             false => self.with(&reached.client, invocation.json).await,

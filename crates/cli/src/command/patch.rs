@@ -61,7 +61,7 @@ impl ChosenPatch {
     async fn change(self, invocation: Invocation, verb: PatchVerb) -> Result<(), Failure> {
         // Unfinished runs of the data folder stay as they are.
         let (reached, _) = Reached::new(&invocation, invocation.names_server(), None).await?;
-        reached.attach()?;
+        reached.work().await?;
         let (client, json) = (&reached.client, invocation.json);
         let done = match self.diff {
             true => show(client, &self.patch, json).await,
@@ -87,7 +87,10 @@ pub(super) async fn show(client: &Client, id: &str, json: bool) -> Result<(), Fa
     let status = clean::line(&artifact.status);
     match &artifact.diff {
         Some(diff) => out.lines(&clean::lines(diff).collect::<Vec<_>>())?,
-        None => note(&format!("its text is not part of the reply; recount artifact get {} writes it", clean::line(id))),
+        None => note(&format!(
+            "its text is not part of the reply; recount artifact get {} writes it",
+            clean::line(id)
+        )),
     }
     note(&format!("the patch is {status}; nothing was changed"));
     Ok(())
