@@ -79,6 +79,7 @@ fn belongs_elsewhere(type_name: &str, path: &str) -> bool {
         "artifact.created" => [
             "name",
             "truncated",
+            "masked",
             "original_size_bytes",
             "path",
             "base_revision",
