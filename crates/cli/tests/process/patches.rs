@@ -61,7 +61,7 @@ async fn a_patch_is_reverted_and_what_reverts_it_is_reverted_again() {
     assert_eq!(text(&written.file), None);
     let patch = written.client.get_artifact(id).await.unwrap();
     assert_eq!((patch.status.as_str(), patch.reverted_at.is_some()), ("applied", true));
-    // Whoever asks again is told how it stands.
+    // A second request is refused with the status.
     let again = written.verb(&["revert", id]);
     assert!(again.status != 0 && again.words.contains("was reverted at"), "{again:?}");
     let run = written.client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
