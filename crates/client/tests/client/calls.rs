@@ -1,9 +1,9 @@
 //! Calls: where they go, and what becomes of every kind of answer.
 
 use recount_client::request::{
-    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangeTask, ContinueRun,
-    CreateRun, CreateSession, CreateTask, ExtendPrompt, Producer, Prune, PruneRun, RejectHandoff,
-    ResolveApproval, ResumeRun, RetryRun, RetryRunFromTurn, SendMessage, Verdict,
+    AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangePatch, ChangeTask,
+    ContinueRun, CreateRun, CreateSession, CreateTask, ExtendPrompt, Producer, Prune, PruneRun,
+    RejectHandoff, ResolveApproval, ResumeRun, RetryRun, RetryRunFromTurn, SendMessage, Verdict,
 };
 use recount_client::routes::ROUTES;
 use recount_client::{Client, ClientError, Listing, Source, Until};
@@ -95,6 +95,13 @@ async fn every_route_has_its_call() {
     refused(client.list_artifacts(&listing, Some("r"), Some("t")).await.err());
     refused(client.get_artifact("x").await.err());
     refused(client.read_artifact("x").await.err());
+    let change = ChangePatch { reason: Some("why".into()) };
+    refused(client.apply_patch("x", &change).await.err());
+    refused(client.reject_patch("x", &change).await.err());
+    refused(client.revert_patch("x", &change).await.err());
+    refused(client.pin_artifact("x").await.err());
+    refused(client.unpin_artifact("x").await.err());
+    refused(client.delete_artifact("x").await.err());
     refused(client.list_run_artifacts("r", &listing).await.err());
     refused(client.list_agents().await.err());
     refused(client.create_session(&CreateSession::default()).await.err());
@@ -131,6 +138,7 @@ async fn every_route_has_its_call() {
     assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
     assert_eq!(target("ListAllowances").target, "/v1/allowances?scope=run&run_id=r");
     assert_eq!(target("AnswerClarification").body, r#"{"response":"blue"}"#);
+    assert_eq!(target("RevertPatch").body, r#"{"reason":"why"}"#);
     assert_eq!(target("SendMessage").body, r#"{"text":"hello"}"#);
     assert_eq!(target("UploadArtifact").target, "/v1/artifacts?kind=image&name=a%20b");
     assert_eq!(target("UploadArtifact").header("content-type"), Some("image/png"));
