@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::render::clean;
 
-/// Apply a run's changes to the folder whose copy it worked in, or one proposed patch where its run worked
+/// Apply a run's changes to the original folder, or one proposed patch
 #[derive(Args)]
 pub(super) struct Apply {
     /// Id of the run, as recount run, recount chat and recount ls print it; or of a patch, as recount artifact list
