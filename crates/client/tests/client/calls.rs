@@ -23,6 +23,21 @@ fn is_of(template: &str, target: &str) -> bool {
     wanted.len() == came.len() && wanted.iter().zip(came).all(|(a, b)| a.starts_with('{') || *a == b)
 }
 
+fn refused(outcome: Option<ClientError>) {
+    assert_eq!(outcome.expect("it is refused").code(), Some("route_not_found"));
+}
+
+/// What changes an artifact, in the order of the routes.
+async fn change_artifact(client: &Client) {
+    let change = ChangePatch { reason: Some("why".into()) };
+    refused(client.apply_patch("x", &change).await.err());
+    refused(client.reject_patch("x", &change).await.err());
+    refused(client.revert_patch("x", &change).await.err());
+    refused(client.pin_artifact("x").await.err());
+    refused(client.unpin_artifact("x").await.err());
+    refused(client.delete_artifact("x").await.err());
+}
+
 #[tokio::test]
 async fn every_route_has_its_call() {
     let server = Scripted::start([Answer::problem(404, "route_not_found", false)]).await;
@@ -39,9 +54,6 @@ async fn every_route_has_its_call() {
     let resolve = ResolveApproval { decision: Verdict::Approve, comment: None, remember: None };
     let response = RawValue::from_string("\"blue\"".to_owned()).unwrap();
     let answer = AnswerClarification { response };
-    let refused = |outcome: Option<ClientError>| {
-        assert_eq!(outcome.expect("it is refused").code(), Some("route_not_found"));
-    };
     refused(client.create_task(&CreateTask::default()).await.err());
     refused(client.list_tasks(&listing).await.err());
     refused(client.get_task("t").await.err());
@@ -95,13 +107,7 @@ async fn every_route_has_its_call() {
     refused(client.list_artifacts(&listing, Some("r"), Some("t")).await.err());
     refused(client.get_artifact("x").await.err());
     refused(client.read_artifact("x").await.err());
-    let change = ChangePatch { reason: Some("why".into()) };
-    refused(client.apply_patch("x", &change).await.err());
-    refused(client.reject_patch("x", &change).await.err());
-    refused(client.revert_patch("x", &change).await.err());
-    refused(client.pin_artifact("x").await.err());
-    refused(client.unpin_artifact("x").await.err());
-    refused(client.delete_artifact("x").await.err());
+    change_artifact(&client).await;
     refused(client.list_run_artifacts("r", &listing).await.err());
     refused(client.list_agents().await.err());
     refused(client.create_session(&CreateSession::default()).await.err());
