@@ -62,7 +62,7 @@ export class Transcript {
     this.watcher?.disconnect();
   }
 
-  /** Shows another fold of the same run: what stands on the page stays where it is. */
+  /** Shows a fold anew, or another one of the same run: what is on the page keeps its place. */
   replace(fold) {
     const first = this.items[this.from];
     const after = this.items.length - this.to;
@@ -77,6 +77,8 @@ export class Transcript {
     }
     fold.takeChanges();
     this.fill();
+    // What an item offers depends on the run as well, whose change is not one of the item.
+    for (const { item, update } of this.nodes.values()) update(item);
     this.showBounds();
   }
 
@@ -120,7 +122,6 @@ export class Transcript {
         this.nodes.set(item.key, made);
         this.list.insertBefore(made.node, before);
       } else {
-        if (made.item !== item) made.update(item);
         if (made.node === before) before = before.nextSibling;
         else this.list.insertBefore(made.node, before);
       }
