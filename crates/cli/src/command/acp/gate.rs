@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::head::Head;
+use super::head::{Head, id_text};
 use crate::limits;
 
 /// Who is asked for a permission.
@@ -235,7 +235,7 @@ pub(super) fn cancelled_request(message: &[u8]) -> Option<String> {
         request_id: Box<RawValue>,
     }
     let message: WithParams<Params> = serde_json::from_slice(message).ok()?;
-    Some(message.params.request_id.get().to_owned())
+    id_text(message.params.request_id.get())
 }
 
 /// What the answer to `initialize` says about sessions. Without an answer that can be read nothing is known.

@@ -161,7 +161,7 @@ impl HeadScanner {
         let captured = std::mem::take(&mut self.captured);
         let Ok(text) = String::from_utf8(captured) else { return };
         match &*self.key {
-            b"\"id\"" if text != "null" && text.len() <= CAPTURE_BYTES_MAX => self.head.id = Some(text),
+            b"\"id\"" if text.len() <= CAPTURE_BYTES_MAX => self.head.id = id_text(&text),
             b"\"method\"" => self.head.method = serde_json::from_str(&text).ok(),
             b"\"error\"" => self.head.has_error = text != "null",
             _ => {}
@@ -174,6 +174,12 @@ impl HeadScanner {
             self.captured.push(byte);
         }
     }
+}
+
+/// An id in the one form that all texts of it have; `None` for null and for what is no id.
+pub(super) fn id_text(text: &str) -> Option<String> {
+    let id: serde_json::Value = serde_json::from_str(text).ok()?;
+    (id.is_string() || id.is_number()).then(|| id.to_string())
 }
 
 #[cfg(test)]
@@ -190,6 +196,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"id":8,"method":"x"}}"#, head(Some("7"), Some("initialize"), false)),
             (r#" { "params" : [{"id":1}, "}\"{"] , "method" : "session/update" } "#, head(None, Some("session/update"), false)),
             (r#"{"result":{"a":"\\"},"id":"a\"b"}"#, head(Some(r#""a\"b""#), None, false)),
+            (r#"{"id":"\u0061/\/","result":1}"#, head(Some(r#""a//""#), None, false)),
             (r#"{"id":null,"error":{"code":-32603,"message":"id"}}"#, head(None, None, true)),
             (r#"{"id":1,"error":null,"result":1}"#, head(Some("1"), None, false)),
             ("{}", head(None, None, false)),
