@@ -329,7 +329,10 @@ impl Account {
         };
         let Some(recorded) = self.runs.get_mut(&run) else { return };
         recorded.recording.update(update);
-        if kind == "state_update" && update["state"] == "idle" {
+        let is_idle = kind == "state_update" && update["state"] == "idle";
+        // A state may be told again before the agent has turned to the prompt.
+        recorded.has_begun |= is_said || update["state"] == "running";
+        if is_idle && recorded.has_begun {
             recorded.recording.stopped(update["stopReason"].as_str(), update);
             self.session(session).prompts.retain(|prompt| *prompt != run);
         }

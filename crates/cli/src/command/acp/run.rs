@@ -36,6 +36,8 @@ pub(super) struct RecordedRun {
     pub(super) last_sequence: Option<u64>,
     /// Messages of it were dropped.
     pub(super) has_gap: bool,
+    /// The agent has said something since the prompt.
+    pub(super) has_begun: bool,
     /// The server does not take more of it.
     is_refused: bool,
 }
@@ -65,6 +67,7 @@ impl RecordedRun {
             in_flight: None,
             last_sequence: None,
             has_gap: false,
+            has_begun: false,
             is_refused: false,
         }
     }
