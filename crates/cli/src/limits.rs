@@ -107,3 +107,85 @@ pub(crate) const SPEECH_CANCEL_WAIT: Duration = Duration::from_secs(2);
 
 /// How long the rest is spoken after a subscription has ended; then the program ends.
 pub(crate) const SPEECH_FINISH_WAIT: Duration = Duration::from_secs(60);
+
+/// Bytes of one ACP message that are held until it is complete; a longer one is forwarded as it is read, and recorded with
+/// its beginning only.
+pub(crate) const ACP_LINE_HELD_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of such a message, or of one that cannot be read, that are recorded.
+pub(crate) const ACP_LONG_KEPT_BYTES: usize = 16 << 10;
+
+/// Bytes that are read from the editor or the agent at a time.
+pub(crate) const ACP_READ_BUFFER_BYTES: usize = 64 << 10;
+
+/// Messages that wait to be recorded; one more is forwarded, and counted as not recorded.
+pub(crate) const ACP_QUEUE_MESSAGES_MAX: usize = 16_384;
+
+/// Bytes of them; likewise.
+pub(crate) const ACP_QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of events that wait to be sent; beyond it messages wait in the queue.
+pub(crate) const ACP_WAITING_BYTES_MAX: usize = 32 << 20;
+
+/// Messages that are taken from the queue before their events are sent.
+pub(crate) const ACP_ITEMS_AT_ONCE: usize = 500;
+
+/// Events of one batch.
+pub(crate) const ACP_BATCH_EVENTS_MAX: usize = 500;
+
+/// Bytes of one batch; one event that is larger goes alone.
+pub(crate) const ACP_BATCH_BYTES_MAX: usize = 2 << 20;
+
+/// Open requests of either side that are followed; one more is forwarded, and gets no answer when the agent ends.
+pub(crate) const ACP_REQUESTS_OPEN_MAX: usize = 4_096;
+
+/// Sessions of one connection that are remembered; for one more an idle one is forgotten.
+pub(crate) const ACP_SESSIONS_MAX: usize = 256;
+
+/// Messages outside of a prompt that are kept until the next one; for one more the oldest is dropped.
+pub(crate) const ACP_OUTSIDE_MAX: usize = 64;
+
+/// Bytes of such a message; beyond it its beginning is kept.
+pub(crate) const ACP_OUTSIDE_BYTES_MAX: usize = 16 << 10;
+
+/// Answers of faces that wait for the recorder; then following the run waits.
+pub(crate) const ACP_DECISIONS_MAX: usize = 64;
+
+/// The wait before the server is tried again; it doubles with each attempt in vain, up to [`ACP_RETRY_WAIT_MAX`].
+pub(crate) const ACP_RETRY_WAIT: Duration = Duration::from_millis(100);
+
+/// The longest wait before the server is tried again.
+pub(crate) const ACP_RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How long the recorder may take after the agent has ended; what is not sent by then is said to be lost.
+pub(crate) const ACP_FINISH_WAIT: Duration = Duration::from_secs(10);
+
+/// How long an agent may go on after it has closed its output; then it is killed.
+pub(crate) const ACP_AGENT_EXIT_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether it has ended.
+pub(crate) const ACP_AGENT_EXIT_POLL: Duration = Duration::from_millis(10);
+
+/// Bytes of an agent's name or version; the rest is cut.
+pub(crate) const ACP_NAME_BYTES_MAX: usize = 128;
+
+/// Bytes of a run's title, which is the first line of the prompt; the rest is cut.
+pub(crate) const ACP_TITLE_BYTES_MAX: usize = 200;
+
+/// Bytes of a prompt in the request of its run; all of it is in the event.
+pub(crate) const ACP_REQUEST_TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// Sessions on a page when one is looked for.
+pub(crate) const ACP_LOOKUP_PAGE: usize = 100;
+
+/// Pages on which one is looked for, newest first; beyond them it counts as not recorded.
+pub(crate) const ACP_LOOKUP_PAGES_MAX: usize = 20;
+
+/// Runs of a session that is loaded from the log; earlier ones are not shown.
+pub(crate) const ACP_LOADED_RUNS_MAX: usize = 1_000;
+
+/// Bytes of a session that is loaded from the log; earlier runs are left out, which is said.
+pub(crate) const ACP_LOADED_BYTES_MAX: usize = 32 << 20;
+
+/// Files of earlier recorders that are looked at; more are left to the next recorder.
+pub(crate) const ACP_LEFT_OPEN_MAX: usize = 1_000;

@@ -5,6 +5,7 @@
 //!
 //! This crate must never know about I/O, clocks, async or the engine. Begin at [`Recording`].
 
+pub mod acp;
 mod draft;
 mod ids;
 mod kept;
@@ -16,6 +17,7 @@ pub use draft::Draft;
 pub use ids::{extension_kind, map_id};
 pub use kept::{cut, keep};
 pub use recording::{
+    PatchFacts, Todo,
     Answer, CallStart, Decided, Elsewhere, Ending, How, Outcome, Prompt, Recording, TurnEnd, TurnStart, Usage,
 };
 pub use source::Source;

@@ -4,6 +4,7 @@
 //! says nothing new. Begin with [`Recording::begin`], or [`Recording::resume`] after a restart; take the drafts with
 //! [`Recording::drain`].
 
+mod beside;
 mod calls;
 mod memory;
 mod prompts;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use beside::{PatchFacts, Todo};
 pub use calls::{CallStart, How, Outcome};
 pub use prompts::{Answer, Decided, Elsewhere, Prompt};
 pub use turns::{TurnEnd, TurnStart, Usage};
