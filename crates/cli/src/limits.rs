@@ -117,8 +117,12 @@ pub(crate) const HOOK_SPOOL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Sessions for which hooks that were not kept are counted apart; those of further sessions are counted together.
 pub(crate) const HOOK_DROPPED_SESSIONS_MAX: usize = 64;
 
-/// How long the server may take for a hook that is only recorded; then the hook waits on disk, and the agent works on.
-pub(crate) const HOOK_POST_WAIT: Duration = Duration::from_secs(1);
+/// How long all of `recount hook` may take for a hook that is only recorded, less than agents allow; then the hook waits
+/// on disk, and the agent works on.
+pub(crate) const HOOK_RECORD_WAIT: Duration = Duration::from_millis(2500);
+
+/// The least time that one call of it has, however late it is.
+pub(crate) const HOOK_POST_WAIT_MIN: Duration = Duration::from_millis(250);
 
 /// How long one hook sends what waited on disk before it; the rest is left to the next one.
 pub(crate) const HOOK_DRAIN_WAIT: Duration = Duration::from_secs(1);

@@ -8,10 +8,12 @@ pub(super) mod spool;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use recount_client::{Client, ClientError, Clock as _, HookPost, SystemClock, moment};
 use recount_json::{Kind, Scanner};
+use tokio::time::Instant;
 
 use self::spool::{DROPPED, Hook, Spool};
 use super::connect::Agent;
@@ -93,7 +95,8 @@ impl SendHook {
             }
         };
         let ask_seconds = self.ask.then_some(self.wait);
-        invocation::block_on(Sender { client, ask_seconds }.send(&spool?, hook))
+        let sender = Sender { client, ask_seconds, until: moment() + limits::HOOK_RECORD_WAIT };
+        invocation::block_on(sender.send(&spool?, hook))
     }
 
     fn hook(&self, body: String) -> Hook {
@@ -113,6 +116,8 @@ impl SendHook {
 struct Sender {
     client: Client,
     ask_seconds: Option<u64>,
+    /// When a hook that is only recorded goes to disk.
+    until: Instant,
 }
 
 impl Sender {
@@ -178,10 +183,11 @@ impl Sender {
     }
 
     async fn post(&self, spool: &Spool, hook: &Hook, ask_seconds: Option<u64>) -> Sent {
-        let patience = ask_seconds.map_or(limits::HOOK_POST_WAIT, |seconds| {
-            std::time::Duration::from_secs(seconds) + limits::HOOK_ASK_MARGIN
-        });
         let before = moment();
+        // What waited on disk before a permission request has the time that recording has.
+        let left = || self.until.saturating_duration_since(before).max(limits::HOOK_POST_WAIT_MIN);
+        let patience =
+            ask_seconds.map_or_else(left, |seconds| Duration::from_secs(seconds) + limits::HOOK_ASK_MARGIN);
         let key = hook.idempotency_key();
         let answer = self.client.post_hook(HookPost {
             agent: &hook.agent,

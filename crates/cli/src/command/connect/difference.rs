@@ -18,7 +18,8 @@ pub(super) fn unified(name: &str, before: &str, after: &str) -> String {
         }
         let (from, to) = (first.old_range().start, last.old_range().end);
         let (new_from, new_to) = (first.new_range().start, last.new_range().end);
-        let place = |from: usize, to: usize| format!("{},{}", if to > from { from + 1 } else { from }, to - from);
+        let place =
+            |from: usize, to: usize| format!("{},{}", if to > from { from + 1 } else { from }, to - from);
         writeln!(out, "@@ -{} +{} @@", place(from, to), place(new_from, new_to)).ok();
         for op in &group {
             let is_same = matches!(op, DiffOp::Equal { .. });
