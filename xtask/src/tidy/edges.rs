@@ -82,7 +82,7 @@ const CRATES: &[CrateEdges] = &[
     },
     CrateEdges { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
     // 5 shipped
-    CrateEdges { folder: "cli", uses: &["server", "client", "aaep-kit"], never: &["axum"] },
+    CrateEdges { folder: "cli", uses: &["json", "server", "client", "aaep-kit"], never: &["axum"] },
     CrateEdges {
         folder: "sim",
         uses: &[
