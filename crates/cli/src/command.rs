@@ -12,6 +12,7 @@ mod cancel;
 mod chat;
 mod completion;
 mod config;
+mod connect;
 mod continuation;
 mod credential;
 mod delete;
@@ -21,6 +22,7 @@ mod doctor;
 mod export;
 mod extend;
 mod handoff;
+mod hook;
 mod import;
 mod invocation;
 mod lineage;
@@ -119,6 +121,8 @@ verbs! {
     Handoff(handoff::Handoff),
     Artifact(artifact::Artifact),
     Session(session::Session),
+    Connect(connect::Connect),
+    Hook(hook::SendHook),
     Aaep(aaep::Aaep),
     Acp(acp::Acp),
     Config(config::Config),
@@ -128,7 +132,11 @@ verbs! {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let matches = CommandLine::command().get_matches();
+    let matches = match CommandLine::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(why) if hook::is_called() => return hook::not_understood(&why),
+        Err(why) => why.exit(),
+    };
     let CommandLine { invocation, verb } =
         CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     exit::report(verb.run(invocation.with_sources(&matches)))

@@ -189,3 +189,39 @@ pub(crate) const ACP_LOADED_BYTES_MAX: usize = 32 << 20;
 
 /// Files of earlier recorders that are looked at; more are left to the next recorder.
 pub(crate) const ACP_LEFT_OPEN_MAX: usize = 1_000;
+/// Bytes of a hook's body; a larger one is not sent and is counted, so that the record has its gap.
+pub(crate) const HOOK_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of hooks that wait on disk for one server; what does not fit is counted, so that the record has its gap.
+pub(crate) const HOOK_SPOOL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Sessions for which hooks that were not kept are counted apart; those of further sessions are counted together.
+pub(crate) const HOOK_DROPPED_SESSIONS_MAX: usize = 64;
+
+/// How long all of `recount hook` may take for a hook that is only recorded, less than agents allow; then the hook waits
+/// on disk, and the agent works on.
+pub(crate) const HOOK_RECORD_WAIT: Duration = Duration::from_millis(2500);
+
+/// The least time that one call of it has, however late it is.
+pub(crate) const HOOK_POST_WAIT_MIN: Duration = Duration::from_millis(250);
+
+/// How long one hook sends what waited on disk before it; the rest is left to the next one.
+pub(crate) const HOOK_DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// Milliseconds after a call that took too long in which hooks go to disk at once; then the next one tries again.
+pub(crate) const HOOK_AWAY_PAUSE_MS: u64 = 10_000;
+
+/// Seconds that a permission request waits for an answer if `--wait` is not given; then the agent asks itself.
+pub(crate) const HOOK_ASK_SECONDS_DEFAULT: u64 = 300;
+
+/// The most seconds that `--wait` takes; more is refused.
+pub(crate) const HOOK_ASK_SECONDS_MAX: u64 = 3600;
+
+/// How much longer than the server's wait the call of a permission request may take; then the agent asks itself.
+pub(crate) const HOOK_ASK_MARGIN: Duration = Duration::from_secs(5);
+
+/// Bytes of an agent's configuration file that is changed; a larger one is refused.
+pub(crate) const SETTINGS_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How deep an agent's configuration file may be nested; a deeper one is refused.
+pub(crate) const SETTINGS_DEPTH_MAX: usize = 64;

@@ -90,7 +90,7 @@ const CRATES: &[CrateEdges] = &[
     },
     CrateEdges { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
     // 5 shipped
-    CrateEdges { folder: "cli", uses: &["server", "client", "record", "aaep-kit"], never: &["axum"] },
+    CrateEdges { folder: "cli", uses: &["json", "server", "client", "record", "aaep-kit"], never: &["axum"] },
     CrateEdges {
         folder: "sim",
         uses: &[
