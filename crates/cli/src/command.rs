@@ -41,6 +41,7 @@ mod serve;
 mod session;
 mod show;
 mod tail;
+mod today;
 mod token;
 mod verify;
 
@@ -93,6 +94,7 @@ verbs! {
     Revert(patch::Revert),
     Chat(chat::Chat),
     Demo(demo::Demo),
+    Today(today::TodayVerb),
     Ls(ls::Ls),
     Show(show::Show),
     Tail(tail::Tail),

@@ -5,6 +5,18 @@ use std::time::Duration;
 /// Bytes of a line that a person types as an answer; a longer one is read as several.
 pub(crate) const TYPED_BYTES_MAX: usize = 64 * 1024;
 
+/// How long before its start a report looks for runs that were still at work; those of longer ago are not in it.
+pub(crate) const TODAY_LOOKBACK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Runs of a report that are read at a time.
+pub(crate) const TODAY_PAGE: usize = 200;
+
+/// Runs that a report reads; if there are more, it says that its figures are too small.
+pub(crate) const TODAY_RUNS_MAX: usize = 20_000;
+
+/// Approvals, questions and handoffs of each kind that a report names; the rest is in the lists of these.
+pub(crate) const TODAY_WAITING_MAX: usize = 100;
+
 /// Things that a run asks at once and that are asked here one after the other; of more, only how to answer them
 /// from elsewhere is told.
 pub(crate) const PROMPTS_MAX: usize = 100;

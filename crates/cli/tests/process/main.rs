@@ -47,6 +47,7 @@ mod story;
 mod tails;
 mod tamper;
 mod terminal;
+mod today;
 mod tokens;
 mod unfinished;
 mod validating;
