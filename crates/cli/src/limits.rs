@@ -17,6 +17,43 @@ pub(crate) const TODAY_RUNS_MAX: usize = 20_000;
 /// Approvals, questions and handoffs of each kind that a report names; the rest is in the lists of these.
 pub(crate) const TODAY_WAITING_MAX: usize = 100;
 
+/// Bytes of one line of a transcript; of a longer one the beginning is kept, and a gap says so.
+pub(crate) const TRANSCRIPT_LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Transcripts of one import; more are refused before anything is imported.
+pub(crate) const TRANSCRIPTS_MAX: usize = 20_000;
+
+/// Folders below the one that is imported that are looked into; deeper ones are not.
+pub(crate) const TRANSCRIPT_FOLDERS_DEEP_MAX: usize = 8;
+
+/// Runs of one transcript that an import compares with; more are refused.
+pub(crate) const TRANSCRIPT_RUNS_MAX: usize = 100_000;
+
+/// Lines that wait for the next run of a transcript, and their bytes. Beyond that the oldest are dropped, and a gap in the
+/// next run says so.
+pub(crate) const TRANSCRIPT_HELD_LINES_MAX: usize = 1000;
+pub(crate) const TRANSCRIPT_HELD_BYTES_MAX: usize = 4 << 20;
+
+/// Events and bytes after which an import sends what it gathered.
+pub(crate) const TRANSCRIPT_BATCH_EVENTS: usize = 500;
+pub(crate) const TRANSCRIPT_BATCH_BYTES: usize = 2 << 20;
+
+/// Bytes of the request of an imported run; the message itself is in its first event, as far as one event holds it.
+pub(crate) const TRANSCRIPT_REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// How long a transcript that stops in the middle of a turn must be unchanged to be taken for over.
+pub(crate) const TRANSCRIPT_IDLE: Duration = Duration::from_secs(60 * 60);
+
+/// How often transcripts that are followed are looked at.
+pub(crate) const TRANSCRIPT_POLL: Duration = Duration::from_millis(500);
+
+/// Looks at a followed transcript, without a new line, after which a turn that is complete ends its run.
+pub(crate) const TRANSCRIPT_QUIET_POLLS: u32 = 4;
+
+/// Transcripts whose place is kept while they are followed; of more, the one that was quiet longest is read again from its
+/// beginning when it grows.
+pub(crate) const TRANSCRIPTS_OPEN_MAX: usize = 64;
+
 /// Things that a run asks at once and that are asked here one after the other; of more, only how to answer them
 /// from elsewhere is told.
 pub(crate) const PROMPTS_MAX: usize = 100;

@@ -5,12 +5,15 @@
 //!
 //! This crate must never know about I/O, clocks, async or the engine. Begin at [`Recording`].
 
+pub mod claude_transcripts;
+pub mod codex_rollouts;
 mod draft;
 mod ids;
 mod kept;
 pub mod limits;
 mod recording;
 mod source;
+pub mod transcript;
 
 pub use draft::Draft;
 pub use ids::{extension_kind, map_id};

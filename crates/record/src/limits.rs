@@ -16,6 +16,9 @@ pub const RAW_BYTES_MAX: usize = 64 << 10;
 /// Levels of nesting that a kept value may have; a deeper one is kept as text. The log takes 64, some of them ours.
 pub const DEPTH_MAX: usize = 48;
 
+/// Bytes of the title of an imported run; the rest of the first line of its request is cut.
+pub const TITLE_BYTES_MAX: usize = 80;
+
 /// Bytes of names: of tools, kinds, codes; the rest is cut.
 pub const NAME_BYTES_MAX: usize = 256;
 
