@@ -25,6 +25,7 @@ mod invocation;
 mod lineage;
 mod ls;
 mod man;
+mod mcp;
 mod narrate;
 mod partial;
 mod patch;
@@ -103,6 +104,7 @@ verbs! {
     Digest(digest::Digest),
     Export(export::Export),
     Import(import::Import),
+    Mcp(mcp::Mcp),
     Backup(backup::Backup),
     Salvage(salvage::Salvage),
     Doctor(doctor::Doctor),

@@ -54,6 +54,39 @@ pub(crate) const TRANSCRIPT_QUIET_POLLS: u32 = 4;
 /// beginning when it grows.
 pub(crate) const TRANSCRIPTS_OPEN_MAX: usize = 64;
 
+/// Bytes that are forwarded between an MCP client and server at a time.
+pub(crate) const MCP_READ_BYTES: usize = 64 << 10;
+
+/// Messages that wait to be recorded, and their bytes. What does not fit is forwarded, not recorded, and a gap says how many.
+pub(crate) const MCP_QUEUE_MESSAGES_MAX: usize = 4096;
+pub(crate) const MCP_QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of a message that is read; of a longer one so much of its beginning is recorded, and a gap says so.
+pub(crate) const MCP_LINE_BYTES_MAX: usize = 8 << 20;
+pub(crate) const MCP_LONG_BEGINNING_BYTES: usize = 64 << 10;
+
+/// Bytes of events that wait while the server does not answer; then recording ends, which is said, and forwarding goes on.
+pub(crate) const MCP_WAITING_BYTES_MAX: usize = 32 << 20;
+
+/// Events of one batch, and their bytes.
+pub(crate) const MCP_BATCH_EVENTS_MAX: usize = 500;
+pub(crate) const MCP_BATCH_BYTES_MAX: usize = 2 << 20;
+
+/// How long messages gather before they are sent.
+pub(crate) const MCP_GATHER: Duration = Duration::from_millis(20);
+
+/// How often a server that does not answer is asked again.
+pub(crate) const MCP_RETRY: Duration = Duration::from_secs(1);
+
+/// How long what waits is sent after the connection is over; then it is given up, which is said.
+pub(crate) const MCP_LAST_WAIT: Duration = Duration::from_secs(10);
+
+/// How long an MCP server may take to end after its output has ended; then it is killed.
+pub(crate) const MCP_EXIT_WAIT: Duration = Duration::from_secs(5);
+
+/// Bytes of the command in the title of a recorded run; the rest is cut.
+pub(crate) const MCP_TITLE_BYTES_MAX: usize = 120;
+
 /// Things that a run asks at once and that are asked here one after the other; of more, only how to answer them
 /// from elsewhere is told.
 pub(crate) const PROMPTS_MAX: usize = 100;

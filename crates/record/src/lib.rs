@@ -11,6 +11,7 @@ mod draft;
 mod ids;
 mod kept;
 pub mod limits;
+pub mod mcp;
 mod recording;
 mod source;
 pub mod transcript;

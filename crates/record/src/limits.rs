@@ -19,6 +19,9 @@ pub const DEPTH_MAX: usize = 48;
 /// Bytes of the title of an imported run; the rest of the first line of its request is cut.
 pub const TITLE_BYTES_MAX: usize = 80;
 
+/// Requests of an MCP client that are remembered until they are answered. Of more, the answers are kept alone.
+pub const MCP_REQUESTS_OPEN_MAX: usize = 1_000;
+
 /// Bytes of names: of tools, kinds, codes; the rest is cut.
 pub const NAME_BYTES_MAX: usize = 256;
 

@@ -20,6 +20,7 @@ mod dying;
 mod forged;
 mod future;
 mod guide;
+mod importing;
 mod judging_captures;
 mod lineage;
 mod lines;

@@ -144,7 +144,10 @@ impl Work {
     async fn first(&mut self, file: &Path, follow: bool) -> Result<(), Failure> {
         match self.from_beginning(file, follow).await {
             Ok((place, is_half)) => {
-                self.tell(file, &place.session, is_half)?;
+                // One that is followed may be just about to be written.
+                if !follow || place.session.tally.lines > 0 {
+                    self.tell(file, &place.session, is_half)?;
+                }
                 if follow {
                     self.keep(file, place);
                 }
