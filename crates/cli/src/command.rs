@@ -28,6 +28,7 @@ mod invocation;
 mod lineage;
 mod ls;
 mod man;
+mod mcp;
 mod narrate;
 mod partial;
 mod patch;
@@ -44,6 +45,7 @@ mod serve;
 mod session;
 mod show;
 mod tail;
+mod today;
 mod token;
 mod verify;
 
@@ -96,6 +98,7 @@ verbs! {
     Revert(patch::Revert),
     Chat(chat::Chat),
     Demo(demo::Demo),
+    Today(today::TodayVerb),
     Ls(ls::Ls),
     Show(show::Show),
     Tail(tail::Tail),
@@ -104,6 +107,7 @@ verbs! {
     Digest(digest::Digest),
     Export(export::Export),
     Import(import::Import),
+    Mcp(mcp::Mcp),
     Backup(backup::Backup),
     Salvage(salvage::Salvage),
     Doctor(doctor::Doctor),

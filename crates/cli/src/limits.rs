@@ -5,6 +5,88 @@ use std::time::Duration;
 /// Bytes of a line that a person types as an answer; a longer one is read as several.
 pub(crate) const TYPED_BYTES_MAX: usize = 64 * 1024;
 
+/// How long before its start a report looks for runs that were still at work; those of longer ago are not in it.
+pub(crate) const TODAY_LOOKBACK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Runs of a report that are read at a time.
+pub(crate) const TODAY_PAGE: usize = 200;
+
+/// Runs that a report reads; if there are more, it says that its figures are too small.
+pub(crate) const TODAY_RUNS_MAX: usize = 20_000;
+
+/// Approvals, questions and handoffs of each kind that a report names; the rest is in the lists of these.
+pub(crate) const TODAY_WAITING_MAX: usize = 100;
+
+/// Bytes of one line of a transcript; of a longer one the beginning is kept, and a gap says so.
+pub(crate) const TRANSCRIPT_LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Transcripts of one import; more are refused before anything is imported.
+pub(crate) const TRANSCRIPTS_MAX: usize = 20_000;
+
+/// Folders below the one that is imported that are looked into; deeper ones are not.
+pub(crate) const TRANSCRIPT_FOLDERS_DEEP_MAX: usize = 8;
+
+/// Runs of one transcript that an import compares with; more are refused.
+pub(crate) const TRANSCRIPT_RUNS_MAX: usize = 100_000;
+
+/// Lines that wait for the next run of a transcript, and their bytes. Beyond that the oldest are dropped, and a gap in the
+/// next run says so.
+pub(crate) const TRANSCRIPT_HELD_LINES_MAX: usize = 1000;
+pub(crate) const TRANSCRIPT_HELD_BYTES_MAX: usize = 4 << 20;
+
+/// Events and bytes after which an import sends what it gathered.
+pub(crate) const TRANSCRIPT_BATCH_EVENTS: usize = 500;
+pub(crate) const TRANSCRIPT_BATCH_BYTES: usize = 2 << 20;
+
+/// Bytes of the request of an imported run; the message itself is in its first event, as far as one event holds it.
+pub(crate) const TRANSCRIPT_REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// How long a transcript that stops in the middle of a turn must be unchanged to be taken for over.
+pub(crate) const TRANSCRIPT_IDLE: Duration = Duration::from_secs(60 * 60);
+
+/// How often transcripts that are followed are looked at.
+pub(crate) const TRANSCRIPT_POLL: Duration = Duration::from_millis(500);
+
+/// Looks at a followed transcript, without a new line, after which a turn that is complete ends its run.
+pub(crate) const TRANSCRIPT_QUIET_POLLS: u32 = 4;
+
+/// Transcripts whose place is kept while they are followed; of more, the one that was quiet longest is read again from its
+/// beginning when it grows.
+pub(crate) const TRANSCRIPTS_OPEN_MAX: usize = 64;
+
+/// Bytes that are forwarded between an MCP client and server at a time.
+pub(crate) const MCP_READ_BYTES: usize = 64 << 10;
+
+/// Messages that wait to be recorded, and their bytes. What does not fit is forwarded, not recorded, and a gap says how many.
+pub(crate) const MCP_QUEUE_MESSAGES_MAX: usize = 4096;
+pub(crate) const MCP_QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of a message that is read; of a longer one so much of its beginning is recorded, and a gap says so.
+pub(crate) const MCP_LINE_BYTES_MAX: usize = 8 << 20;
+pub(crate) const MCP_LONG_BEGINNING_BYTES: usize = 64 << 10;
+
+/// Bytes of events that wait while the server does not answer; then recording ends, which is said, and forwarding goes on.
+pub(crate) const MCP_WAITING_BYTES_MAX: usize = 32 << 20;
+
+/// Events of one batch, and their bytes.
+pub(crate) const MCP_BATCH_EVENTS_MAX: usize = 500;
+pub(crate) const MCP_BATCH_BYTES_MAX: usize = 2 << 20;
+
+/// How long messages gather before they are sent.
+pub(crate) const MCP_GATHER: Duration = Duration::from_millis(20);
+
+/// How often a server that does not answer is asked again.
+pub(crate) const MCP_RETRY: Duration = Duration::from_secs(1);
+
+/// How long what waits is sent after the connection is over; then it is given up, which is said.
+pub(crate) const MCP_LAST_WAIT: Duration = Duration::from_secs(10);
+
+/// How long an MCP server may take to end after its output has ended; then it is killed.
+pub(crate) const MCP_EXIT_WAIT: Duration = Duration::from_secs(5);
+
+/// Bytes of the command in the title of a recorded run; the rest is cut.
+pub(crate) const MCP_TITLE_BYTES_MAX: usize = 120;
+
 /// Things that a run asks at once and that are asked here one after the other; of more, only how to answer them
 /// from elsewhere is told.
 pub(crate) const PROMPTS_MAX: usize = 100;

@@ -6,12 +6,16 @@
 //! This crate must never know about I/O, clocks, async or the engine. Begin at [`Recording`].
 
 pub mod acp;
+pub mod claude_transcripts;
+pub mod codex_rollouts;
 mod draft;
 mod ids;
 mod kept;
 pub mod limits;
+pub mod mcp;
 mod recording;
 mod source;
+pub mod transcript;
 
 pub use draft::Draft;
 pub use ids::{extension_kind, map_id};

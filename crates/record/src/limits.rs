@@ -16,6 +16,12 @@ pub const RAW_BYTES_MAX: usize = 64 << 10;
 /// Levels of nesting that a kept value may have; a deeper one is kept as text. The log takes 64, some of them ours.
 pub const DEPTH_MAX: usize = 48;
 
+/// Bytes of the title of an imported run; the rest of the first line of its request is cut.
+pub const TITLE_BYTES_MAX: usize = 80;
+
+/// Requests of an MCP client that are remembered until they are answered. Of more, the answers are kept alone.
+pub const MCP_REQUESTS_OPEN_MAX: usize = 1_000;
+
 /// Bytes of names: of tools, kinds, codes; the rest is cut.
 pub const NAME_BYTES_MAX: usize = 256;
 
