@@ -5,7 +5,11 @@
 //!
 //! This crate must never know about I/O, clocks, async or the engine. Begin at [`Recording`].
 
+mod claude_hooks;
+mod codex_hooks;
 mod draft;
+mod gemini_hooks;
+pub mod hooks;
 mod ids;
 mod kept;
 pub mod limits;
