@@ -135,6 +135,13 @@ impl Recording {
         self.calls.iter().find(|(id, call)| fits(call) && !asked(id)).map(|(id, _)| id.clone())
     }
 
+    /// The open approval of a call of a tool with this input.
+    pub fn find_asked(&self, name: &str, input: &Value) -> Option<String> {
+        let (input, _) = keep(input, limits::VALUE_BYTES_MAX);
+        let fits = |id: &str| self.calls.get(id).is_some_and(|call| call.name == name && call.input == input);
+        self.prompts.iter().find(|(_, prompt)| fits(&prompt.call)).map(|(id, _)| id.clone())
+    }
+
     /// Ids of the open calls.
     pub fn open_calls(&self) -> Vec<String> {
         self.calls.keys().cloned().collect()
