@@ -79,7 +79,7 @@ pub(crate) const MCP_GATHER: Duration = Duration::from_millis(20);
 pub(crate) const MCP_RETRY: Duration = Duration::from_secs(1);
 
 /// How long what waits is sent after the connection is over; then it is given up, which is said.
-pub(crate) const MCP_LAST_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const MCP_LAST_WAIT: Duration = Duration::from_secs(3);
 
 /// How long an MCP server may take to end after its output has ended; then it is killed.
 pub(crate) const MCP_EXIT_WAIT: Duration = Duration::from_secs(5);

@@ -39,6 +39,7 @@ mod patches;
 mod prompts;
 mod public_suite;
 mod readme;
+mod recording_mcp;
 mod refusals;
 mod replaying;
 mod retention;
