@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use recount_engine::{Error, Events, Visitor};
+use recount_engine::{Engine, Error, Events, Visitor};
 use recount_event::{Code, ForeignId, SessionId};
 use recount_record::hooks::{self, Hook, Seen};
 use recount_record::{Answer, Elsewhere, Ending};
@@ -83,7 +83,7 @@ pub(crate) struct Session {
     stopping: Option<(Hook, Instant)>,
     waiters: Vec<Waiter>,
     asking: Arc<AtomicUsize>,
-    /// The events of the run, while somebody waits for an answer.
+    /// The events of the run, while an agent waits for an answer.
     follow: Option<Events>,
     epoch: u64,
 }
@@ -331,7 +331,7 @@ impl Session {
             matches!(hook.seen, Seen::SessionEnded { .. }) && !self.had_runs && !self.held.is_empty();
         if !hook.opens_run() && !ends_unused {
             // The end of a prompt or of a session says nothing new where all runs have ended.
-            let is_news = matches!(hook.seen, Seen::SessionBegun | Seen::Aside);
+            let is_news = matches!(hook.seen, Seen::SessionStarted | Seen::Aside);
             if is_news && !self.held.iter().any(|held| held.key == hook.key) {
                 if self.held.len() >= limits::HELD_MAX {
                     self.held.pop_front();
@@ -420,8 +420,9 @@ impl Session {
             tracing::info!(%error, "what was due could not be recorded");
             self.forget_run();
         }
+        let engine = self.visitor.engine.clone();
         for waiter in over {
-            self.answer(waiter).await;
+            answer(&engine, waiter).await;
         }
         self.count_waiters();
     }
@@ -447,8 +448,9 @@ impl Session {
             std::mem::take(&mut self.waiters).into_iter().partition(|waiter| is_open(&waiter.approval));
         self.waiters = left;
         let settled: Vec<Waiter> = settled;
+        let engine = self.visitor.engine.clone();
         for waiter in settled {
-            self.answer(waiter).await;
+            answer(&engine, waiter).await;
         }
         self.count_waiters();
         let Some(run) = self.run.as_ref().filter(|_| self.follow.is_none() && !self.waiters.is_empty())
@@ -461,22 +463,21 @@ impl Session {
             Err(error) => tracing::warn!(%error, "answers to a permission cannot be followed"),
         }
     }
+}
 
-    /// Tells the agent what the log says of its permission.
-    async fn answer(&self, waiter: Waiter) {
-        let id = ForeignId::parse(&waiter.approval).ok();
-        let row = match &id {
-            Some(id) => self.visitor.engine.read().approval(id).await.ok().flatten(),
-            None => None,
-        };
-        let answer = match row.as_ref().map(|row| row.status.as_str()) {
-            Some("approved") => Some(Answer::Approved),
-            Some("rejected") => Some(Answer::Rejected),
-            _ => None,
-        };
-        let comment = row.and_then(|row| row.comment);
-        reply(waiter.to, Ok(hooks::permission_answer(waiter.agent, answer, comment.as_deref())));
-    }
+/// Tells the agent what the log says of its permission.
+async fn answer(engine: &Engine, waiter: Waiter) {
+    let row = match ForeignId::parse(&waiter.approval) {
+        Ok(id) => engine.read().approval(&id).await.ok().flatten(),
+        Err(_) => None,
+    };
+    let answer = match row.as_ref().map(|row| row.status.as_str()) {
+        Some("approved") => Some(Answer::Approved),
+        Some("rejected") => Some(Answer::Rejected),
+        _ => None,
+    };
+    let comment = row.and_then(|row| row.comment);
+    reply(waiter.to, Ok(hooks::permission_answer(waiter.agent, answer, comment.as_deref())));
 }
 
 fn reply(to: oneshot::Sender<Result<Value, Refusal>>, answer: Result<Value, Refusal>) {

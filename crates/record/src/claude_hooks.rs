@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::hooks::{Fields, Seen, permission};
+use crate::hooks::{BodyFields, Seen, permission};
 use crate::{How, Outcome, Source};
 
 pub(crate) fn source() -> Source {
@@ -23,9 +23,9 @@ pub(crate) fn source() -> Source {
     )
 }
 
-pub(crate) fn seen(event: &str, fields: &mut Fields) -> Seen {
+pub(crate) fn seen(event: &str, fields: &mut BodyFields) -> Seen {
     match event {
-        "SessionStart" => Seen::SessionBegun,
+        "SessionStart" => Seen::SessionStarted,
         "UserPromptSubmit" => Seen::Prompted { text: fields.take_text("prompt").unwrap_or_default() },
         "PreToolUse" => Seen::CallStarting(fields.call()),
         "PostToolUse" => ended(fields, How::Completed),
@@ -48,7 +48,7 @@ pub(crate) fn seen(event: &str, fields: &mut Fields) -> Seen {
 }
 
 /// A piece of a displayed message. One without a name is kept as it came.
-fn text(fields: &mut Fields) -> Seen {
+fn text(fields: &mut BodyFields) -> Seen {
     let (Some(message), true) =
         (fields.take_text("message_id"), fields.0.get("delta").is_some_and(Value::is_string))
     else {
@@ -61,7 +61,7 @@ fn text(fields: &mut Fields) -> Seen {
     Seen::Text { name: message, piece, text, is_last }
 }
 
-fn ended(fields: &mut Fields, how: How) -> Seen {
+fn ended(fields: &mut BodyFields, how: How) -> Seen {
     let call = fields.call();
     let error = fields.take_text("error").or_else(|| fields.take_text("reason"));
     let outcome = Outcome {

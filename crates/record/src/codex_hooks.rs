@@ -4,7 +4,7 @@
 
 use crate::Source;
 use crate::claude_hooks;
-use crate::hooks::{Fields, Seen};
+use crate::hooks::{BodyFields, Seen};
 
 pub(crate) fn source() -> Source {
     Source::new(
@@ -22,6 +22,6 @@ pub(crate) fn source() -> Source {
     )
 }
 
-pub(crate) fn seen(event: &str, fields: &mut Fields) -> Seen {
+pub(crate) fn seen(event: &str, fields: &mut BodyFields) -> Seen {
     claude_hooks::seen(event, fields)
 }

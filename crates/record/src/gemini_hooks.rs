@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::hooks::{Fields, Seen};
+use crate::hooks::{BodyFields, Seen};
 use crate::{How, Outcome, Source};
 
 pub(crate) fn source() -> Source {
@@ -23,9 +23,9 @@ pub(crate) fn source() -> Source {
     )
 }
 
-pub(crate) fn seen(event: &str, fields: &mut Fields) -> Seen {
+pub(crate) fn seen(event: &str, fields: &mut BodyFields) -> Seen {
     match event {
-        "SessionStart" => Seen::SessionBegun,
+        "SessionStart" => Seen::SessionStarted,
         "BeforeAgent" => Seen::Prompted { text: fields.take_text("prompt").unwrap_or_default() },
         "BeforeTool" => Seen::CallStarting(fields.call()),
         "AfterTool" => {

@@ -19,7 +19,7 @@ pub const AGENTS: &[&str] = &["claude", "codex", "gemini"];
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
     /// A session begins, or goes on after a resumption or a compaction.
-    SessionBegun,
+    SessionStarted,
     /// A person sent a prompt.
     Prompted {
         text: String,
@@ -71,9 +71,9 @@ pub struct Hook {
     /// Recognises the same body.
     pub key: String,
     pub seen: Seen,
-    /// Fields that `seen` does not have and that are not the same in each event of the session.
+    /// BodyFields that `seen` does not have and that are not the same in each event of the session.
     pub rest: Map<String, Value>,
-    /// Fields that are the same in each event of the session.
+    /// BodyFields that are the same in each event of the session.
     pub context: Map<String, Value>,
 }
 
@@ -107,9 +107,9 @@ const CONTEXT: &[&str] =
 /// Reads the body of a hook. `event` is the name in the address; the body's own `hook_event_name` goes before it.
 pub fn read(agent: &str, event: &str, body: Value) -> Result<Hook, Unreadable> {
     let agent = *AGENTS.iter().find(|known| **known == agent).ok_or(Unreadable::UnknownAgent)?;
+    let text = body.to_string();
     let Value::Object(fields) = body else { return Err(Unreadable::NotAnObject) };
-    let mut fields = Fields(fields);
-    let text = Value::Object(fields.0.clone()).to_string();
+    let mut fields = BodyFields(fields);
     let event = fields.take_text("hook_event_name").unwrap_or_else(|| event.to_owned());
     let key = blake3::hash(format!("{agent} {event} {text}").as_bytes()).to_hex()[..32].to_owned();
     let session = match fields.0.get("session_id") {
@@ -177,7 +177,7 @@ impl Hook {
     pub fn opens_run(&self) -> bool {
         !matches!(
             self.seen,
-            Seen::SessionBegun | Seen::SessionEnded { .. } | Seen::Stopped { .. } | Seen::Aside
+            Seen::SessionStarted | Seen::SessionEnded { .. } | Seen::Stopped { .. } | Seen::Aside
         )
     }
 
@@ -255,7 +255,7 @@ impl Hook {
                     by: "operator".into(),
                     reason: format!(
                         "the session of the agent ended: {}",
-                        if reason.is_empty() { "no reason given" } else { reason }
+                        if reason.is_empty() { "no reason given" } else { reason.as_str() }
                     ),
                 };
                 recording.end(if recording.has_prompt() {
@@ -264,7 +264,7 @@ impl Hook {
                     Ending::Finished { status: "no_prompt".into() }
                 });
             }
-            Seen::SessionBegun | Seen::Aside | Seen::Other => self.raw(recording),
+            Seen::SessionStarted | Seen::Aside | Seen::Other => self.raw(recording),
         }
         false
     }
@@ -357,9 +357,9 @@ pub fn withdraw_all(recording: &mut Recording, by: &str, why: &str) {
 }
 
 /// The fields of a body that are not taken yet.
-pub(crate) struct Fields(pub(crate) Map<String, Value>);
+pub(crate) struct BodyFields(pub(crate) Map<String, Value>);
 
-impl Fields {
+impl BodyFields {
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name)
     }

@@ -32,7 +32,7 @@ pub enum How {
     Failed,
     Cancelled,
     TimedOut,
-    /// It was not carried out, because somebody or something said no.
+    /// It was not carried out, because a person or a rule said no.
     Refused,
 }
 

@@ -33,7 +33,7 @@ impl Recording {
         }
     }
 
-    /// Takes note of an event that is in the run: of one that somebody else appended, such as the answer to an
+    /// Takes note of an event that is in the run: of one that another client appended, such as the answer to an
     /// approval. What this recording handed out itself is not to be given back to it.
     pub fn saw(&mut self, kind: &str, data: &Value) {
         let text = |name: &str| data.get(name).and_then(Value::as_str);
