@@ -10,6 +10,7 @@ use std::future::pending;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use clap::Args;
+use recount_record::mcp::McpSide;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,7 +21,6 @@ use super::invocation::{Invocation, block_on_threads};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
-use recount_record::mcp::McpSide;
 
 /// Record an MCP server between it and a client
 #[derive(Args)]

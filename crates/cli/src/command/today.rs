@@ -80,8 +80,9 @@ fn beginning(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let is_amount = text.ends_with(|letter: char| matches!(letter, 's' | 'm' | 'h' | 'd'));
     let read = match amounts::duration(text).filter(|_| is_amount) {
         Some(time) => SignedDuration::try_from(time).ok().and_then(|time| now.checked_sub(time).ok()),
-        None => None
-            .or_else(|| text.parse::<Timestamp>().ok())
+        None => text
+            .parse::<Timestamp>()
+            .ok()
             .or_else(|| {
                 text.parse::<Date>().ok().filter(|_| text.len() == 10).and_then(|day| start_of(day).ok())
             })
