@@ -84,6 +84,9 @@ pub(crate) const MCP_LAST_WAIT: Duration = Duration::from_secs(3);
 /// How long an MCP server may take to end after its output has ended; then it is killed.
 pub(crate) const MCP_EXIT_WAIT: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether it has ended.
+pub(crate) const MCP_EXIT_POLL: Duration = Duration::from_millis(10);
+
 /// Bytes of the command in the title of a recorded run; the rest is cut.
 pub(crate) const MCP_TITLE_BYTES_MAX: usize = 120;
 

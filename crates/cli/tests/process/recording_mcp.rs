@@ -12,7 +12,7 @@ use crate::server::{Server, recount};
 const SERVER: &str = r#"
 while IFS= read -r line; do
   case "$line" in
-    *initialize*) printf '{"jsonrpc":"2.0","id":0,"result":{"serverInfo":{"version":"1","name":"files"}}}\n' ;;
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":0,"result":{"serverInfo":{"version":"1","name":"files"}}}\n' ;;
     *'"name":"read"'*) printf '{ "id":1, "jsonrpc":"2.0",  "result":{"content":[{"type":"text","text":"h\\u00e9"}]} }\r\n' ;;
     *'"name":"write"'*) printf '{"jsonrpc":"2.0","id":"2","error":{"code":-32000,"message":"read only"}}\n' ;;
     *die*) exit 3 ;;
