@@ -34,6 +34,7 @@ mod pin;
 mod policy;
 mod prune;
 mod reach;
+mod recorded;
 mod resume;
 mod retry;
 mod run;

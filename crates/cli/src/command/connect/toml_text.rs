@@ -202,7 +202,9 @@ fn json_of(handler: &dyn TableLike) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{self, Agent, Options};
+    use crate::command::recorded::Agent;
+
+    use super::super::format::{self, Options};
     use super::*;
 
     fn groups() -> Vec<Group> {
