@@ -242,8 +242,12 @@ pub(crate) const ACP_RETRY_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait before the server is tried again.
 pub(crate) const ACP_RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// How long the recorder may take after the agent has ended; what is not sent by then is said to be lost.
+/// How long the recorder tries to send after the agent has ended without getting further; what is not sent by then is
+/// reported as lost.
 pub(crate) const ACP_FINISH_WAIT: Duration = Duration::from_secs(10);
+
+/// The same, where it does get further.
+pub(crate) const ACP_FINISH_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How long an agent may go on after it has closed its output; then it is killed.
 pub(crate) const ACP_AGENT_EXIT_WAIT: Duration = Duration::from_secs(10);

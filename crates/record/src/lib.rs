@@ -25,7 +25,7 @@ pub use draft::Draft;
 pub use ids::{extension_kind, map_id};
 pub use kept::{cut, keep};
 pub use recording::{
-    PatchFacts, Todo,
-    Answer, CallStart, Decided, Elsewhere, Ending, How, Outcome, Prompt, Recording, TurnEnd, TurnStart, Usage,
+    Answer, CallStart, Decided, Elsewhere, Ending, How, Outcome, PatchFacts, Prompt, Recording, Todo,
+    TurnEnd, TurnStart, Usage,
 };
 pub use source::Source;
