@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod acp;
 mod allowing;
 mod applications;
 mod applications_start;
@@ -13,6 +14,7 @@ mod capturing;
 mod chat;
 mod checks;
 mod child_runs;
+mod connecting;
 mod crowd;
 mod demo;
 mod doctor;
@@ -20,6 +22,8 @@ mod dying;
 mod forged;
 mod future;
 mod guide;
+mod hooking;
+mod importing;
 mod judging_captures;
 mod lineage;
 mod lines;
@@ -47,6 +51,7 @@ mod story;
 mod tails;
 mod tamper;
 mod terminal;
+mod today;
 mod tokens;
 mod unfinished;
 mod validating;
