@@ -159,7 +159,8 @@ export class RunList {
 
   /// Everything that is listed, and what is new, as it is now.
   async loadListed() {
-    await this.loadSessions();
+    // Without them there is one choice less.
+    this.loadSessions().catch(() => {});
     const before = this.bottom;
     const chosen = this.chosen();
     const listed = [...this.runs.keys()];

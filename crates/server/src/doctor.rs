@@ -241,7 +241,9 @@ fn retention(checks: &mut Vec<Check>, kept: Option<(Policy, Duration)>) {
 /// A length of time in its largest whole unit, as the configuration writes it.
 fn time(length: Duration) -> String {
     let seconds = length.as_secs();
-    let unit = [(86_400, "d"), (3_600, "h"), (60, "m")].into_iter().find(|(unit, _)| seconds > 0 && seconds % unit == 0);
+    let unit = [(86_400, "d"), (3_600, "h"), (60, "m")]
+        .into_iter()
+        .find(|(unit, _)| seconds > 0 && seconds % unit == 0);
     match unit {
         Some((unit, name)) => format!("{}{name}", seconds / unit),
         None => format!("{seconds}s"),
@@ -336,12 +338,19 @@ mod tests {
         let every = Duration::from_secs(600);
         assert!(told(None).is_empty());
         assert_eq!(told(Some((Policy::default(), every))), ["off: nothing is pruned"]);
-        let policy = Policy { max_age: Some(Duration::from_secs(30 * 86_400)), max_events: Some(5), max_bytes: Some(5 << 30) };
+        let policy = Policy {
+            max_age: Some(Duration::from_secs(30 * 86_400)),
+            max_events: Some(5),
+            max_bytes: Some(5 << 30),
+        };
         assert_eq!(
             told(Some((policy, every))),
             ["ended runs are kept for 30d, at most 5 events, at most 5120 MiB of events; checked every 10m"]
         );
-        assert_eq!((time(Duration::from_secs(90)), time(Duration::ZERO)), ("90s".to_owned(), "0s".to_owned()));
+        assert_eq!(
+            (time(Duration::from_secs(90)), time(Duration::ZERO)),
+            ("90s".to_owned(), "0s".to_owned())
+        );
     }
 
     #[test]
