@@ -108,6 +108,25 @@ test('a new task is held to what the form says, and runs of one session are list
   await runs.nth(1).waitFor();
 });
 
+test('the keyboard keeps its place when another view or run is shown', TEST, async (t) => {
+  const server = await startScriptedServer(t, SCRIPT);
+  const order = { kind: 'agent_loop', title: 'once', request_text: 'go' };
+  const { data: { id: run } } = JSON.parse(await server.request('POST', '/v1/runs', data(order)));
+  const page = await openPage(t, browser, `${server.origin}/#${run}`);
+  await page.getByRole('feed').locator('.is-ending').waitFor();
+  const focused = () => page.evaluate(() => document.activeElement.id || document.activeElement.textContent);
+  await page.keyboard.press('e');
+  for (const [key, view] of [['2', 'Timeline'], ['1', 'Transcript']]) {
+    await page.keyboard.press(key);
+    await page.locator('#views [aria-current]', { hasText: view }).waitFor();
+    if (view === 'Timeline') assert.equal(await focused(), 'Timeline', 'it was in the transcript, which is gone');
+  }
+  await page.getByRole('button', { name: 'Retry', exact: true }).focus();
+  await page.keyboard.press('Enter');
+  await page.waitForFunction((run) => location.hash.startsWith('#run_') && location.hash !== `#${run}`, run);
+  await page.waitForFunction(() => document.activeElement.id === 'account');
+});
+
 test('with forced colours the view that is shown, the chosen run and the focus can be told', TEST, async (t) => {
   const server = await startServer(t);
   const run = await picturedRun(server);
