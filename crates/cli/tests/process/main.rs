@@ -31,6 +31,7 @@ mod narrating;
 mod offline;
 mod outputs;
 mod own_suite;
+mod patch_series;
 mod patches;
 mod prompts;
 mod public_suite;
