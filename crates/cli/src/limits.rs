@@ -158,6 +158,16 @@ pub(crate) const EXPORT_HELD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// read.
 pub(crate) const EXPORT_PRUNED_MAX: usize = 3;
 
+/// Patches of one exported series, as many as four digits number; more are refused.
+pub(crate) const SERIES_PATCHES_MAX: usize = 9999;
+
+/// Bytes of one exported series, which is held until all of it was read; more are refused.
+pub(crate) const SERIES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Successors that the reply of a run names at most. A series of patches is refused for a run without a task that may have
+/// more.
+pub(crate) const SUCCESSORS_SHOWN: usize = 50;
+
 /// Damaged stretches of one run that `verify` names; that there are more is said in one sentence.
 pub(crate) const DAMAGED_NAMED_MAX: usize = 20;
 

@@ -35,6 +35,7 @@ mod narrating;
 mod offline;
 mod outputs;
 mod own_suite;
+mod patch_series;
 mod patches;
 mod prompts;
 mod public_suite;
