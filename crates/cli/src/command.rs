@@ -1,6 +1,7 @@
 //! The command line: one file a verb, and a table of them. Look at [`verbs`].
 
 mod aaep;
+mod acp;
 mod answer;
 mod apply;
 mod approve;
@@ -119,6 +120,7 @@ verbs! {
     Artifact(artifact::Artifact),
     Session(session::Session),
     Aaep(aaep::Aaep),
+    Acp(acp::Acp),
     Config(config::Config),
     Schema(schema::Schema),
     Completion(completion::Completion),
