@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod acp;
 mod allowing;
 mod applications;
 mod applications_start;
