@@ -107,9 +107,8 @@ pub(crate) fn folder(params: &Value, without_mcp_servers: bool) -> Accepted<Sess
         ));
     }
     let servers = items(params, "mcpServers")?.iter();
-    let name = |server: &Value| {
-        shortened(server.get("name").and_then(Value::as_str).unwrap_or("without a name"))
-    };
+    let name =
+        |server: &Value| shortened(server.get("name").and_then(Value::as_str).unwrap_or("without a name"));
     let servers: Vec<String> = servers.map(name).collect();
     if let Some(name) = servers.first().filter(|_| !without_mcp_servers) {
         return Err(RpcError::params(format!(
@@ -165,7 +164,10 @@ pub(crate) fn prompt(params: &Value, takes_images: bool) -> Accepted<PromptReque
     }
     if content.len() > limits::BLOCKS_MAX {
         let many = content.len();
-        return Err(RpcError::params(format!("prompt has {many} blocks; send at most {}", limits::BLOCKS_MAX)));
+        return Err(RpcError::params(format!(
+            "prompt has {many} blocks; send at most {}",
+            limits::BLOCKS_MAX
+        )));
     }
     let mut blocks = Vec::new();
     for (at, one) in content.iter().enumerate() {
@@ -173,7 +175,9 @@ pub(crate) fn prompt(params: &Value, takes_images: bool) -> Accepted<PromptReque
         blocks.push(match one.get("type").and_then(Value::as_str) {
             Some("text") => Block::text(field(one, "text").map_err(|why| no(&why.message))?.to_owned()),
             Some("image") if takes_images => image(one).map_err(|why| no(&why.message))?,
-            Some("image") => return Err(no("this agent takes no images (images of the agent's configuration)")),
+            Some("image") => {
+                return Err(no("this agent takes no images (images of the agent's configuration)"));
+            }
             Some("resource_link") => Block::text(link(one).map_err(|why| no(&why.message))?),
             Some("resource") => Block::text(resource(one).map_err(|why| no(&why.message))?),
             Some(other) => {
@@ -244,7 +248,9 @@ mod tests {
             initialize(&json!({"protocolVersion": 2, "clientCapabilities": capabilities})).unwrap().has_forms
         };
         assert!(of(json!({"elicitation": {"form": {}}})));
-        for without in [json!({}), json!({"elicitation": {}}), json!({"elicitation": {"form": null}}), json!(3)] {
+        for without in
+            [json!({}), json!({"elicitation": {}}), json!({"elicitation": {"form": null}}), json!(3)]
+        {
             assert!(!of(without));
         }
     }
@@ -281,8 +287,14 @@ mod tests {
             (prompt(&json!({"sessionId": "s"}), true).unwrap_err(), "prompt is empty"),
             (prompt(&json!({"prompt": []}), true).unwrap_err(), "sessionId is missing"),
             (prompt(&one(json!({"type": "audio"})), true).unwrap_err(), "type \"audio\""),
-            (prompt(&one(json!({"type": "image", "data": "", "mimeType": ""})), false).unwrap_err(), "no images"),
-            (prompt(&one(json!({"type": "text", "text": 1})), true).unwrap_err(), "prompt[0]: text is not a string"),
+            (
+                prompt(&one(json!({"type": "image", "data": "", "mimeType": ""})), false).unwrap_err(),
+                "no images",
+            ),
+            (
+                prompt(&one(json!({"type": "text", "text": 1})), true).unwrap_err(),
+                "prompt[0]: text is not a string",
+            ),
             (prompt(&one(json!({"type": "text", "text": " "})), true).unwrap_err(), "no text"),
             (prompt(&one(blob), true).unwrap_err(), "is binary"),
             (session(json!({"cwd": "w"})), "cwd is \"w\""),
@@ -293,7 +305,10 @@ mod tests {
             (initialize(&json!({})).unwrap_err(), "protocolVersion is missing"),
             (initialize(&json!({"protocolVersion": "1"})).unwrap_err(), "protocolVersion is \"1\""),
             (mode(&json!({"sessionId": "s"})).unwrap_err(), "modeId is missing"),
-            (config_option(&json!({"sessionId": "s", "configId": "a", "value": true})).unwrap_err(), "value is not"),
+            (
+                config_option(&json!({"sessionId": "s", "configId": "a", "value": true})).unwrap_err(),
+                "value is not",
+            ),
             (list(&json!({"cwd": "x"})).unwrap_err(), "absolute"),
         ];
         for (why, words) in cases {
@@ -305,7 +320,8 @@ mod tests {
     #[test]
     fn slashes_at_the_end_of_a_folder_mean_nothing() {
         let of = |cwd: &str| folder(&json!({"cwd": cwd}), false).unwrap().cwd;
-        let left_out = folder(&json!({"cwd": "/", "mcpServers": [{"name": "files"}, {}]}), true).unwrap().left_out;
+        let left_out =
+            folder(&json!({"cwd": "/", "mcpServers": [{"name": "files"}, {}]}), true).unwrap().left_out;
         assert_eq!(left_out, ["files", "without a name"]);
         assert_eq!([of("/w/"), of("/w"), of("/"), of("//")], ["/w", "/w", "/", "/"]);
     }

@@ -59,9 +59,9 @@ pub(crate) fn permission(session: &str, prompt: &OpenPrompt, projector: &Project
 }
 
 fn approval_call(asked: &approval::Requested, projector: &Projector) -> Value {
-    let mut shown = projector.asked_call(&asked.tool_call_id).unwrap_or_else(|| {
-        json!({ "toolCallId": asked.tool_call_id.as_str(), "title": asked.summary, "status": "pending" })
-    });
+    let mut shown = projector.asked_call(&asked.tool_call_id).unwrap_or_else(
+        || json!({ "toolCallId": asked.tool_call_id.as_str(), "title": asked.summary, "status": "pending" }),
+    );
     let mut content: Vec<Value> = shown["content"].as_array().cloned().unwrap_or_default();
     let mut words: Vec<String> = vec![asked.summary.clone()];
     words.extend(asked.policy_reason.iter().map(|reason| format!("Reason: {reason}")));
@@ -74,13 +74,17 @@ fn approval_call(asked: &approval::Requested, projector: &Projector) -> Value {
     if let (Some(size), preview) = (asked.preview_size_bytes, asked.preview.as_ref()) {
         let shown = preview.map_or(0, String::len);
         let artifact = asked.preview_artifact_id.as_ref().map_or("", |id| id.as_str());
-        words.push(format!("Only the first {shown} of {size} bytes are shown; all are in the artifact {artifact}."));
+        words.push(format!(
+            "Only the first {shown} of {size} bytes are shown; all are in the artifact {artifact}."
+        ));
     }
     let places = match (asked.preview_kind.as_deref(), &asked.preview) {
         (Some("diff"), Some(diff)) => patch::sides(diff),
         _ => Vec::new(),
     };
-    if let Some(preview) = asked.preview.as_ref().filter(|preview| places.is_empty() && **preview != asked.summary) {
+    if let Some(preview) =
+        asked.preview.as_ref().filter(|preview| places.is_empty() && **preview != asked.summary)
+    {
         words.push(preview.clone());
     }
     words.dedup();
@@ -101,7 +105,8 @@ fn handoff_call(asked: &handoff::Requested, projector: &Projector) -> Value {
         .and_then(|call| projector.asked_call(call))
         .unwrap_or_else(|| json!({ "toolCallId": id, "kind": "other", "status": "pending" }));
     shown["title"] = json!(call::shortened(&title));
-    let summary = [&asked.summary_detailed, &asked.summary_normal, &asked.summary_terse].into_iter().flatten().next();
+    let summary =
+        [&asked.summary_detailed, &asked.summary_normal, &asked.summary_terse].into_iter().flatten().next();
     let mut words = vec![format!("The agent hands its work over: {}", asked.reason)];
     words.extend(summary.cloned());
     if let Some(context) = &asked.packaged_context {
@@ -138,7 +143,8 @@ pub(crate) fn form(session: &str, asked: &clarification::Requested) -> Value {
         properties.insert("text".to_owned(), json!({ "type": "string", "title": "Answer" }));
         required.push("text");
     } else {
-        properties.insert("choice".to_owned(), json!({ "type": "string", "title": "Choice", "oneOf": options }));
+        properties
+            .insert("choice".to_owned(), json!({ "type": "string", "title": "Choice", "oneOf": options }));
         properties.insert("text".to_owned(), json!({ "type": "string", "title": "Another answer" }));
     }
     let mut params = json!({
@@ -159,7 +165,8 @@ pub(crate) fn reply(asked: &clarification::Requested, answer: &Value) -> Option<
         return None;
     }
     let content = answer.get("content")?;
-    let filled = |name: &str| content.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let filled =
+        |name: &str| content.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     if let Some(text) = filled("text") {
         return Some(Value::from(text).to_string());
     }
@@ -169,9 +176,9 @@ pub(crate) fn reply(asked: &clarification::Requested, answer: &Value) -> Option<
 
 /// What a choice stands for: its `value` where it has one, else the choice itself.
 fn meant(choice: &Json) -> String {
-    let value = serde_json::from_str::<Value>(choice.text()).ok().and_then(|mut choice| {
-        choice.as_object_mut().and_then(|choice| choice.remove("value"))
-    });
+    let value = serde_json::from_str::<Value>(choice.text())
+        .ok()
+        .and_then(|mut choice| choice.as_object_mut().and_then(|choice| choice.remove("value")));
     value.map_or_else(|| choice.text().to_owned(), |value| value.to_string())
 }
 
@@ -215,7 +222,8 @@ mod tests {
         let choosing = question_with(Some(r#"["red",{"label":"Green","value":7},{"id":"b"}]"#));
         let form = form("s", &choosing);
         let options = &form["requestedSchema"]["properties"]["choice"]["oneOf"];
-        let titles: Vec<&str> = options.as_array().unwrap().iter().map(|o| o["title"].as_str().unwrap()).collect();
+        let titles: Vec<&str> =
+            options.as_array().unwrap().iter().map(|o| o["title"].as_str().unwrap()).collect();
         assert_eq!(titles, ["red", "Green", "b"]);
         let chosen = |at: &str| reply(&choosing, &json!({"action": "accept", "content": {"choice": at}}));
         assert_eq!([chosen("0"), chosen("1")], [Some("\"red\"".into()), Some("7".into())]);
@@ -223,6 +231,9 @@ mod tests {
         for action in ["decline", "cancel", "other"] {
             assert_eq!(reply(&plain, &json!({"action": action, "content": {"text": "x"}})), None);
         }
-        assert_eq!(question::text(&choosing), "\n\nWhich one?\n- red\n- Green\n- b\n\n(Your next message is the answer.)");
+        assert_eq!(
+            question::text(&choosing),
+            "\n\nWhich one?\n- red\n- Green\n- b\n\n(Your next message is the answer.)"
+        );
     }
 }

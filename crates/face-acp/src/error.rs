@@ -35,7 +35,10 @@ impl RpcError {
 
     pub(crate) fn session_not_found(session: &str) -> Self {
         let message = format!("session {:?} not found", shortened(session));
-        RpcError { data: Some(json!({ "sessionId": shortened(session) })), ..RpcError::new(RESOURCE_NOT_FOUND, message) }
+        RpcError {
+            data: Some(json!({ "sessionId": shortened(session) })),
+            ..RpcError::new(RESOURCE_NOT_FOUND, message)
+        }
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -51,11 +54,13 @@ impl RpcError {
             "token_missing" | "token_invalid" | "scope_missing" => AUTH_REQUIRED,
             code if code.ends_with("_not_found") || code.ends_with("_erased") => RESOURCE_NOT_FOUND,
             "option_invalid" | "image_refused" | "order_refused" | "workspace_refused" | "model_unknown"
-            | "limit_reached" => INVALID_PARAMS,
+            | "limit_reached" | "body_too_large" => INVALID_PARAMS,
             _ => INTERNAL_ERROR,
         };
         let hint = match code {
-            Some("workspace_refused") => "; add the folder to workspaces.allow in the configuration of the server",
+            Some("workspace_refused") => {
+                "; add the folder to workspaces.allow in the configuration of the server"
+            }
             Some("token_missing" | "token_invalid") => "; start the agent with --token or RECOUNT_TOKEN",
             _ => "",
         };
@@ -65,8 +70,12 @@ impl RpcError {
 }
 
 fn unreachable(url: &str, reason: &str) -> RpcError {
-    let message = format!("no answer from {url}: {reason}; start a server with recount serve, or check --url");
-    RpcError { data: Some(json!({ "code": "unreachable", "retryable": true })), ..RpcError::new(INTERNAL_ERROR, message) }
+    let message =
+        format!("no answer from {url}: {reason}; start a server with recount serve, or check --url");
+    RpcError {
+        data: Some(json!({ "code": "unreachable", "retryable": true })),
+        ..RpcError::new(INTERNAL_ERROR, message)
+    }
 }
 
 impl From<ClientError> for RpcError {

@@ -85,9 +85,14 @@ impl Mode {
 
     fn shown(self) -> Value {
         let (name, description) = match self {
-            Mode::Policy => ("Follow the policy", "The policy of the Recount server decides which calls need an approval."),
+            Mode::Policy => (
+                "Follow the policy",
+                "The policy of the Recount server decides which calls need an approval.",
+            ),
             Mode::Ask => ("Ask about every call", "Every call of a tool needs an approval."),
-            Mode::Mixed => ("As the session was set up", "Another application chose which tools need an approval."),
+            Mode::Mixed => {
+                ("As the session was set up", "Another application chose which tools need an approval.")
+            }
         };
         json!({ "id": self.as_str(), "name": name, "description": description })
     }

@@ -34,7 +34,8 @@ pub(crate) fn sides(diff: &str) -> Vec<Sides> {
             }
             // "\ No newline at end of file" is about the line before it.
             (Some(b'\\'), _, Some(place)) => {
-                if let Some(old) = place.old.as_mut().filter(|old| last != Some(b'+') && old.ends_with('\n')) {
+                if let Some(old) = place.old.as_mut().filter(|old| last != Some(b'+') && old.ends_with('\n'))
+                {
                     old.pop();
                 }
                 if last != Some(b'-') && place.new.ends_with('\n') {
@@ -88,7 +89,10 @@ mod tests {
             old: Some(old.into()),
             new: new.into(),
         };
-        assert_eq!(sides(diff), [place("one\ntwo\nthree\n", "one\n2\nthree\n"), place("--- x\n", "+++ y\nz\n")]);
+        assert_eq!(
+            sides(diff),
+            [place("one\ntwo\nthree\n", "one\n2\nthree\n"), place("--- x\n", "+++ y\nz\n")]
+        );
     }
 
     #[test]

@@ -28,9 +28,15 @@ pub(crate) enum Step {
     /// The run waits for an answer to this.
     Ask(OpenPrompt),
     /// A prompt was decided, by anyone.
-    Settled { prompt: String },
+    Settled {
+        prompt: String,
+    },
     /// The diff of this artifact belongs to a call: fetch it and give it to [`Projector::patched`].
-    Patch { call: String, artifact: String, path: String },
+    Patch {
+        call: String,
+        artifact: String,
+        path: String,
+    },
     Ended(Ending),
 }
 
@@ -57,8 +63,14 @@ impl OpenPrompt {
 pub(crate) enum Ending {
     /// With a stop reason of ACP.
     Stopped(&'static str),
-    Cancelled { by: String },
-    Failed { code: String, message: String, retriable: bool },
+    Cancelled {
+        by: String,
+    },
+    Failed {
+        code: String,
+        message: String,
+        retriable: bool,
+    },
 }
 
 impl Ending {
@@ -164,7 +176,6 @@ impl Projector {
                 self.request_text = queued.request_text.clone();
                 Vec::new()
             }
-            Payload::RunStarted(_) => self.request(),
             Payload::RunWaiting(waiting) => {
                 self.is_waiting = true;
                 let waits = waiting.waits_for.iter().any(|waits| waits.kind == WaitKind::ClientTool);
@@ -191,9 +202,7 @@ impl Projector {
                 message: failed.message.clone(),
                 retriable: failed.retriable,
             }),
-            Payload::RunCancelled(cancelled) => {
-                self.ended(Ending::Cancelled { by: cancelled.by.clone() })
-            }
+            Payload::RunCancelled(cancelled) => self.ended(Ending::Cancelled { by: cancelled.by.clone() }),
             Payload::UserMessage(message) => self.user(&message.text),
             Payload::UserAttachment(attached) => {
                 let link = self.artifact(&attached.artifact_id, Some(&attached.mime));
@@ -212,7 +221,13 @@ impl Projector {
     }
 
     /// The diff of an artifact that [`Step::Patch`] named; `None` if it cannot be shown.
-    pub(crate) fn patched(&mut self, call: &str, artifact: &str, path: &str, diff: Option<&str>) -> Vec<Step> {
+    pub(crate) fn patched(
+        &mut self,
+        call: &str,
+        artifact: &str,
+        path: &str,
+        diff: Option<&str>,
+    ) -> Vec<Step> {
         let root = self.root.clone();
         let Some(call) = self.calls.get_mut(call) else { return Vec::new() };
         let places = diff.map(patch::sides).unwrap_or_default();
@@ -229,7 +244,7 @@ impl Projector {
 
     // Messages.
 
-    /// The request of a run without a message is what the user said.
+    /// Before the run does anything, or when it never will: the request of a run without a message is what the user said.
     fn request(&mut self) -> Vec<Step> {
         match self.request_text.take() {
             Some(text) if !self.user_spoke => self.user(&text),
@@ -273,14 +288,17 @@ impl Projector {
     pub(crate) fn note(&self, words: &str) -> Step {
         let message = format!("{}.note", self.run);
         let content = json!({ "type": "text", "text": format!("\n\n[{words}]\n\n") });
-        Step::Update(json!({ "sessionUpdate": "agent_message_chunk", "messageId": message, "content": content }))
+        Step::Update(
+            json!({ "sessionUpdate": "agent_message_chunk", "messageId": message, "content": content }),
+        )
     }
 
     /// What the model said. `None` for other events.
     fn spoken(&mut self, payload: &Payload) -> Option<Vec<Step>> {
         Some(match payload {
             Payload::TurnStarted(started) => {
-                let told = self.abandon("interrupted");
+                let mut told = self.request();
+                told.extend(self.abandon("interrupted"));
                 if started.turn_index != self.turn_index {
                     self.attempt = 0;
                 }
@@ -382,7 +400,9 @@ impl Projector {
     pub(crate) fn question(&self, asked: &clarification::Requested) -> Step {
         let message = format!("{}.{}", self.run, asked.clarification_id.as_str());
         let content = json!({ "type": "text", "text": question::text(asked) });
-        Step::Update(json!({ "sessionUpdate": "agent_message_chunk", "messageId": message, "content": content }))
+        Step::Update(
+            json!({ "sessionUpdate": "agent_message_chunk", "messageId": message, "content": content }),
+        )
     }
 
     fn ask(&mut self, prompt: OpenPrompt) -> Vec<Step> {
@@ -411,16 +431,17 @@ impl Projector {
             Payload::AssistantToolCallProposed(proposed) if proposed.tool_name == ASK_USER => Vec::new(),
             Payload::AssistantToolCallProposed(proposed) => {
                 let input = serde_json::from_str(proposed.input.text()).unwrap_or(Value::Null);
-                let call = Call::proposed(&proposed.tool_call_id, &proposed.tool_name, input, self.root.as_deref());
+                let call =
+                    Call::proposed(&proposed.tool_call_id, &proposed.tool_name, input, self.root.as_deref());
                 self.begin(call)
             }
             Payload::ToolInvoked(invoked) if invoked.tool_name == ASK_USER => Vec::new(),
             Payload::ToolInvoked(invoked) => {
-                let mut steps = Vec::new();
+                let mut steps = self.request();
                 if !self.calls.contains_key(invoked.tool_call_id.as_str()) {
                     let summary = invoked.args_summary.as_deref();
                     let call = Call::invoked(&invoked.tool_call_id, &invoked.tool_name, summary);
-                    steps = self.begin(call);
+                    steps.extend(self.begin(call));
                 }
                 steps.extend(self.on(&invoked.tool_call_id, Call::start));
                 steps
@@ -448,9 +469,7 @@ impl Projector {
                 files.patch_artifact_ids.iter().enumerate().flat_map(patch).collect()
             }
             Payload::ToolTodoWriteUpdated(list) => {
-                let entry = |todo: &recount_event::family::tool::Todo| {
-                    json!({ "content": todo.content, "priority": "medium", "status": todo.status.as_str() })
-                };
+                let entry = |todo: &recount_event::family::tool::Todo| json!({ "content": todo.content, "priority": "medium", "status": todo.status.as_str() });
                 let entries: Vec<Value> = list.todos.iter().map(entry).collect();
                 vec![Step::Update(json!({ "sessionUpdate": "plan", "entries": entries }))]
             }

@@ -9,10 +9,20 @@ use crate::error::{INVALID_REQUEST, PARSE_ERROR, RpcError};
 /// A message of the editor.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Incoming {
-    Request { id: Value, method: String, params: Value },
-    Notification { method: String, params: Value },
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
     /// The answer to a request of ours.
-    Answer { id: Value, outcome: Result<Value, RpcError> },
+    Answer {
+        id: Value,
+        outcome: Result<Value, RpcError>,
+    },
 }
 
 /// A line that is no message: the error and the id that it is answered with.
@@ -57,7 +67,8 @@ pub(crate) fn read(line: &[u8]) -> Result<Incoming, Malformed> {
             match (message.remove("result"), message.remove("error")) {
                 (_, Some(error)) if !error.is_null() => {
                     let code = error.get("code").and_then(Value::as_i64).unwrap_or(0);
-                    let words = error.get("message").and_then(Value::as_str).unwrap_or("no message").to_owned();
+                    let words =
+                        error.get("message").and_then(Value::as_str).unwrap_or("no message").to_owned();
                     Ok(Incoming::Answer { id, outcome: Err(RpcError::new(code, words)) })
                 }
                 (Some(result), _) => Ok(Incoming::Answer { id, outcome: Ok(result) }),

@@ -48,7 +48,8 @@ pub async fn serve(
     options: Options,
     note: impl Fn(&str) + 'static,
 ) -> std::io::Result<()> {
-    let connection = Rc::new(Connection::new(Box::new(output), clients, World::real(), options, Box::new(note)));
+    let connection =
+        Rc::new(Connection::new(Box::new(output), clients, World::real(), options, Box::new(note)));
     let mut reader = Reader::new(input);
     let mut running = FuturesUnordered::new();
     loop {

@@ -88,7 +88,8 @@ fn every_story_is_what_its_transcript_says() {
         names.insert(name);
     }
     let files = std::fs::read_dir(folder).unwrap();
-    let files: BTreeSet<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    let files: BTreeSet<String> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     assert_eq!(files, names, "each file is the transcript of a story");
 }
 
@@ -99,8 +100,12 @@ fn every_story_is_a_legal_conversation() {
         let mut calls: BTreeMap<String, String> = BTreeMap::new();
         let (mut open, mut text, mut is_over) = (BTreeSet::new(), String::new(), false);
         for (step, asked) in steps(&events, &mut projector(&events, false)) {
-            let is_note = |update: &Value| update["messageId"].as_str().is_some_and(|id| id.ends_with(".note"));
-            assert!(!is_over || matches!(&step, Step::Update(update) if is_note(update)), "{story}: {step:?}");
+            let is_note =
+                |update: &Value| update["messageId"].as_str().is_some_and(|id| id.ends_with(".note"));
+            assert!(
+                !is_over || matches!(&step, Step::Update(update) if is_note(update)),
+                "{story}: {step:?}"
+            );
             match step {
                 Step::Update(update) => match update["sessionUpdate"].as_str().unwrap() {
                     "tool_call" => {
@@ -110,7 +115,10 @@ fn every_story_is_a_legal_conversation() {
                     }
                     "tool_call_update" => {
                         let status = calls.get_mut(update["toolCallId"].as_str().unwrap()).expect(&story);
-                        assert!(!matches!(status.as_str(), "completed" | "failed"), "{story}: after its end {update}");
+                        assert!(
+                            !matches!(status.as_str(), "completed" | "failed"),
+                            "{story}: after its end {update}"
+                        );
                         if let Some(next) = update["status"].as_str() {
                             assert_ne!(next, status, "{story}: {update}");
                             next.clone_into(status);
@@ -123,7 +131,9 @@ fn every_story_is_a_legal_conversation() {
                     _ => {}
                 },
                 Step::Ask(prompt) => {
-                    if let Some(id) = asked.as_ref().and_then(|asked| asked["toolCall"]["toolCallId"].as_str()) {
+                    if let Some(id) =
+                        asked.as_ref().and_then(|asked| asked["toolCall"]["toolCallId"].as_str())
+                    {
                         assert!(!id.is_empty(), "{story}");
                     }
                     assert!(asked.is_some() && open.insert(prompt.id().as_str().to_owned()), "{story}");
@@ -133,14 +143,20 @@ fn every_story_is_a_legal_conversation() {
                 Step::Ended(_) => is_over = true,
             }
         }
-        let whole: String = events.iter().filter_map(|event| match event.payload() {
-            Payload::AssistantTextComplete(whole) => Some(whole.text.as_str()),
-            _ => None,
-        }).collect();
+        let whole: String = events
+            .iter()
+            .filter_map(|event| match event.payload() {
+                Payload::AssistantTextComplete(whole) => Some(whole.text.as_str()),
+                _ => None,
+            })
+            .collect();
         assert!(text.starts_with(&whole) || text == whole, "{story}: {text:?} is not {whole:?}");
         assert!(open.is_empty(), "{story}: {open:?}");
         let has_ended = events.iter().any(|event| {
-            matches!(event.payload(), Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_))
+            matches!(
+                event.payload(),
+                Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_)
+            )
         });
         assert_eq!(is_over, has_ended, "{story}");
     }
@@ -152,20 +168,28 @@ fn a_story_goes_on_after_any_cut() {
     for (story, events) in stories() {
         let updates = |steps: Vec<(Step, Option<Value>)>| -> Vec<Value> {
             let update = |(step, _)| if let Step::Update(update) = step { Some(update) } else { None };
-            steps.into_iter().filter_map(update).filter(|u| u["sessionUpdate"] != "user_message_chunk").collect()
+            steps
+                .into_iter()
+                .filter_map(update)
+                .filter(|u| u["sessionUpdate"] != "user_message_chunk")
+                .collect()
         };
-        let is_question = |update: &Value| update["messageId"].as_str().is_some_and(|id| id.contains(".clar"));
+        let is_question =
+            |update: &Value| update["messageId"].as_str().is_some_and(|id| id.contains(".clar"));
         let uncut = updates(steps(&events, &mut projector(&events, false)));
         for cut in 0..=events.len() {
             let mut projector = projector(&events, true);
             let mut told = updates(steps(&events[..cut], &mut projector));
-            let open: Vec<String> = projector.open().iter().map(|open| open.id().as_str().to_owned()).collect();
+            let open: Vec<String> =
+                projector.open().iter().map(|open| open.id().as_str().to_owned()).collect();
             projector.go_live();
             let rest = steps(&events[cut..], &mut projector);
             let mut waiting: BTreeSet<String> = open.iter().cloned().collect();
             for (step, _) in &rest {
                 match step {
-                    Step::Ask(prompt) => assert!(waiting.insert(prompt.id().as_str().to_owned()), "{story}:{cut}"),
+                    Step::Ask(prompt) => {
+                        assert!(waiting.insert(prompt.id().as_str().to_owned()), "{story}:{cut}")
+                    }
                     Step::Settled { prompt } => assert!(waiting.remove(prompt), "{story}:{cut}: {prompt}"),
                     _ => {}
                 }

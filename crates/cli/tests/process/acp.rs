@@ -20,15 +20,24 @@ fn a_session_is_made_prompted_listed_and_loaded_again() {
     assert_eq!(version, (&json!(1), &json!("recount/assistant")));
     let capabilities = &about["agentCapabilities"];
     assert_eq!(capabilities["loadSession"], true);
-    assert_eq!(capabilities["promptCapabilities"], json!({"image": true, "audio": false, "embeddedContext": true}));
-    assert_eq!(capabilities["sessionCapabilities"], json!({"list": {}, "resume": {}, "close": {}, "delete": {}}));
+    assert_eq!(
+        capabilities["promptCapabilities"],
+        json!({"image": true, "audio": false, "embeddedContext": true})
+    );
+    assert_eq!(
+        capabilities["sessionCapabilities"],
+        json!({"list": {}, "resume": {}, "close": {}, "delete": {}})
+    );
 
     let work = scene.work();
     let session = editor.session(&work);
     let (told, answer) = editor.prompt(&session, "say hello");
     assert_eq!(text(&told, "agent_message_chunk"), "Hello there, dear old friend.");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    assert_eq!(answer["result"]["usage"], json!({"totalTokens": 1010, "inputTokens": 1000, "outputTokens": 10}));
+    assert_eq!(
+        answer["result"]["usage"],
+        json!({"totalTokens": 1010, "inputTokens": 1000, "outputTokens": 10})
+    );
     assert_eq!(answer["result"]["_meta"]["recount"]["costMicrosUsd"], 1020);
     assert_eq!(text(&told, "user_message_chunk"), "", "the editor has its own message");
 
@@ -71,14 +80,18 @@ fn edits_are_diffs_and_the_todo_list_is_the_plan() {
     let (told, answer) = editor.prompt(&session, "edit it");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     let plan = updates(&told, "plan");
-    assert_eq!(plan[0]["entries"], json!([{"content": "Edit it", "priority": "medium", "status": "in_progress"}]));
+    assert_eq!(
+        plan[0]["entries"],
+        json!([{"content": "Edit it", "priority": "medium", "status": "in_progress"}])
+    );
     let path = work.join("a.txt");
     let calls = updates(&told, "tool_call");
     let edit = calls.iter().find(|call| call["kind"] == "edit").expect("a call edits");
     assert_eq!((&edit["status"], &edit["title"]), (&json!("pending"), &json!("edit_file: a.txt")));
     assert_eq!(edit["locations"], json!([{"path": path}]));
     let of_edit = updates(&told, "tool_call_update");
-    let of_edit: Vec<_> = of_edit.iter().filter(|update| update["toolCallId"] == edit["toolCallId"]).collect();
+    let of_edit: Vec<_> =
+        of_edit.iter().filter(|update| update["toolCallId"] == edit["toolCallId"]).collect();
     let last = of_edit.last().unwrap();
     assert_eq!(last["status"], "completed");
     let diff = json!({"type": "diff", "path": path, "oldText": "one\n", "newText": "two\n"});
@@ -96,7 +109,8 @@ fn a_mode_decides_whether_every_call_is_asked_about() {
     assert_eq!(editor.call("session/set_mode", json!({"sessionId": session, "modeId": "ask"})), json!({}));
     let why = editor.refused("session/set_mode", json!({"sessionId": session, "modeId": "yolo"}));
     assert!(why["message"].as_str().unwrap().contains("send policy or ask"), "{why}");
-    let why = editor.refused("session/set_config_option", json!({"sessionId": session, "configId": "m", "value": "x"}));
+    let why = editor
+        .refused("session/set_config_option", json!({"sessionId": session, "configId": "m", "value": "x"}));
     assert!(why["message"].as_str().unwrap().contains("no option"), "{why}");
     let id = editor.say(&session, "edit it");
     for _ in 0..2 {

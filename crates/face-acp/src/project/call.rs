@@ -50,7 +50,12 @@ pub(crate) fn absolute(root: Option<&str>, path: &str) -> String {
 impl Call {
     pub(super) fn proposed(id: &ForeignId, name: &str, input: Value, root: Option<&str>) -> Self {
         let paths = input.get("path").into_iter().chain(
-            input.get("edits").and_then(Value::as_array).into_iter().flatten().filter_map(|edit| edit.get("path")),
+            input
+                .get("edits")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(|edit| edit.get("path")),
         );
         let mut locations: Vec<String> =
             paths.filter_map(Value::as_str).map(|path| absolute(root, path)).collect();

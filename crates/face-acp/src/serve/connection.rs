@@ -145,13 +145,13 @@ impl Connection {
         self.send(&rpc::notification("session/update", &params)).await;
     }
 
-    /// Sends a request and waits for its answer; `begun` gets its id. One that is withdrawn fails.
-    pub(super) async fn ask(&self, method: &str, params: &Value, begun: impl FnOnce(u64)) -> Answer {
+    /// Sends a request and waits for its answer; `register` gets its id. One that is withdrawn fails.
+    pub(super) async fn ask(&self, method: &str, params: &Value, register: impl FnOnce(u64)) -> Answer {
         let id = self.last_asked.get() + 1;
         self.last_asked.set(id);
         let (send, receive) = oneshot::channel();
         self.asked.borrow_mut().insert(id, send);
-        begun(id);
+        register(id);
         self.send(&rpc::request(id, method, params)).await;
         receive.await.unwrap_or_else(|_| Err(RpcError::new(REQUEST_CANCELLED, "the request was withdrawn")))
     }
@@ -168,7 +168,7 @@ impl Connection {
     pub(super) fn answered(&self, id: &Value, answer: Answer) {
         let asked = id.as_u64().and_then(|id| self.asked.borrow_mut().remove(&id));
         if let Some(asked) = asked {
-            // Whoever asked may have given up.
+            // What asked may have ended.
             drop(asked.send(answer));
         }
     }
@@ -188,7 +188,8 @@ impl Connection {
         let session = self.sessions.borrow().get(id).cloned();
         session.ok_or_else(|| {
             let error = RpcError::session_not_found(id);
-            let message = format!("{}; open it with session/new, session/load or session/resume", error.message);
+            let message =
+                format!("{}; open it with session/new, session/load or session/resume", error.message);
             RpcError { message, ..error }
         })
     }

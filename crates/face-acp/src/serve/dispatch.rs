@@ -20,11 +20,19 @@ use crate::offer::{self, Mode};
 type Answer = Result<Value, RpcError>;
 
 /// Does what a request asks for. `None`: it is answered elsewhere.
-pub(super) async fn request(this: &Rc<Connection>, id: &Value, method: &str, params: &Value) -> Option<Answer> {
+pub(super) async fn request(
+    this: &Rc<Connection>,
+    id: &Value,
+    method: &str,
+    params: &Value,
+) -> Option<Answer> {
     let without = this.options.without_mcp_servers;
     Some(match method {
         "initialize" => initialize(this, params).await,
-        "authenticate" => Err(RpcError::new(INVALID_REQUEST, "this agent has no ways to authenticate; start it with a token")),
+        "authenticate" => Err(RpcError::new(
+            INVALID_REQUEST,
+            "this agent has no ways to authenticate; start it with a token",
+        )),
         "session/new" => new(this, params).await,
         "session/list" => list(this, params).await,
         "session/delete" => delete(this, params).await,
@@ -39,7 +47,9 @@ pub(super) async fn request(this: &Rc<Connection>, id: &Value, method: &str, par
             return replay::reopen(this, id, reopening, method == "session/load").await.err().map(Err);
         }
         "session/prompt" => return turn::prompt(this, id, params).await.err().map(Err),
-        other => Err(RpcError::new(METHOD_NOT_FOUND, format!("method {:?} is not supported", shortened(other)))),
+        other => {
+            Err(RpcError::new(METHOD_NOT_FOUND, format!("method {:?} is not supported", shortened(other))))
+        }
     })
 }
 
@@ -171,8 +181,13 @@ async fn delete(this: &Connection, params: &Value) -> Answer {
     let id = accept::session(params)?;
     replay::found(this, &id).await?;
     this.aap.delete_session(&id).await?;
-    if let Some(following) = this.close(&id).and_then(|session| session.following()) {
-        following.stop();
+    if let Some(session) = this.close(&id) {
+        if let Some(following) = session.following() {
+            following.stop();
+        }
+        if let Some(prompting) = session.end_prompt() {
+            this.answer(&prompting.request, Ok(json!({ "stopReason": "cancelled" }))).await;
+        }
     }
     Ok(json!({}))
 }
@@ -197,10 +212,12 @@ fn set_mode(this: &Connection, params: &Value) -> Answer {
     this.introduced()?;
     let setting = accept::mode(params)?;
     let session = this.session(&setting.session)?;
-    let known = || RpcError::new(
-        INVALID_PARAMS,
-        format!("modeId is {:?}; send policy or ask", shortened(&setting.value)),
-    );
+    let known = || {
+        RpcError::new(
+            INVALID_PARAMS,
+            format!("modeId is {:?}; send policy or ask", shortened(&setting.value)),
+        )
+    };
     session.mode.set(Mode::parse(&setting.value).ok_or_else(known)?);
     Ok(json!({}))
 }

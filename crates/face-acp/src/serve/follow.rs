@@ -16,7 +16,12 @@ use crate::limits;
 use crate::project::{Ending, OpenPrompt, Step};
 
 /// Follows a run after the event `after`, or from its beginning, until it ends.
-pub(super) fn begin(this: &Rc<Connection>, session: &Rc<Session>, following: Rc<Following>, after: Option<u64>) {
+pub(super) fn begin(
+    this: &Rc<Connection>,
+    session: &Rc<Session>,
+    following: Rc<Following>,
+    after: Option<u64>,
+) {
     session.follow(following.clone());
     let (this, session) = (this.clone(), session.clone());
     this.clone().spawn(async move {
@@ -27,7 +32,12 @@ pub(super) fn begin(this: &Rc<Connection>, session: &Rc<Session>, following: Rc<
     });
 }
 
-async fn follow(this: &Rc<Connection>, session: &Rc<Session>, following: &Rc<Following>, mut after: Option<u64>) {
+async fn follow(
+    this: &Rc<Connection>,
+    session: &Rc<Session>,
+    following: &Rc<Following>,
+    mut after: Option<u64>,
+) {
     let mut attempt = 1;
     loop {
         let mut tail = this.client.tail(Source::Run(following.run.clone()), after, Until::Ended);
@@ -41,18 +51,27 @@ async fn follow(this: &Rc<Connection>, session: &Rc<Session>, following: &Rc<Fol
                     continue;
                 }
                 Ok(Told::Gap { first, last }) => {
-                    missing(this, session, following, &format!("Events {first} to {last} of the run were pruned.")).await;
+                    missing(
+                        this,
+                        session,
+                        following,
+                        &format!("Events {first} to {last} of the run were pruned."),
+                    )
+                    .await;
                     continue;
                 }
                 Ok(Told::Damaged(range)) => {
                     let (first, last) = (range.first_sequence.unwrap_or(0), range.last_sequence.unwrap_or(0));
-                    let words = format!("Events {first} to {last} of the run are damaged and cannot be shown.");
+                    let words =
+                        format!("Events {first} to {last} of the run are damaged and cannot be shown.");
                     missing(this, session, following, &words).await;
                     continue;
                 }
                 Ok(Told::CaughtUp { .. }) => continue,
                 Ok(Told::Disconnected { reason, .. }) => {
-                    this.note(&format!("the connection to the server broke ({reason}); following goes on when it is back"));
+                    this.note(&format!(
+                        "the connection to the server broke ({reason}); following goes on when it is back"
+                    ));
                     continue;
                 }
                 Err(why) => why,
@@ -65,7 +84,10 @@ async fn follow(this: &Rc<Connection>, session: &Rc<Session>, following: &Rc<Fol
             return lost(this, session, following, why.into()).await;
         }
         if attempt == 1 {
-            let error = RpcError::new(INTERNAL_ERROR, format!("the events of {} end without its ending", following.run));
+            let error = RpcError::new(
+                INTERNAL_ERROR,
+                format!("the events of {} end without its ending", following.run),
+            );
             return lost(this, session, following, error).await;
         }
     }
@@ -73,7 +95,8 @@ async fn follow(this: &Rc<Connection>, session: &Rc<Session>, following: &Rc<Fol
 
 /// The run cannot be followed further; what becomes of it is in the log.
 async fn lost(this: &Connection, session: &Session, following: &Following, error: RpcError) {
-    let ending = Ending::Failed { code: "unreachable".to_owned(), message: error.message.clone(), retriable: true };
+    let ending =
+        Ending::Failed { code: "unreachable".to_owned(), message: error.message.clone(), retriable: true };
     *following.ending.borrow_mut() = Some(ending);
     turn::fail(this, session, &following.run, error).await;
 }
@@ -86,7 +109,12 @@ async fn missing(this: &Connection, session: &Session, following: &Following, wo
 }
 
 /// Passes on one event. Whether the run has ended.
-async fn event(this: &Rc<Connection>, session: &Rc<Session>, following: &Rc<Following>, envelope: &str) -> bool {
+async fn event(
+    this: &Rc<Connection>,
+    session: &Rc<Session>,
+    following: &Rc<Following>,
+    envelope: &str,
+) -> bool {
     let event = match codec::decode(envelope.as_bytes()) {
         Ok(event) => event,
         Err(why) => {
@@ -146,7 +174,10 @@ pub(super) async fn patch(this: &Connection, following: &Following, names: [&str
         }
     };
     let steps = following.projector.borrow_mut().patched(call, artifact, path, diff.as_deref());
-    steps.into_iter().filter_map(|step| if let Step::Update(update) = step { Some(update) } else { None }).collect()
+    steps
+        .into_iter()
+        .filter_map(|step| if let Step::Update(update) = step { Some(update) } else { None })
+        .collect()
 }
 
 /// A run that waits for the user's next message ends the prompt in progress; the run does not end.
@@ -158,7 +189,12 @@ pub(super) async fn end_if_waiting(this: &Connection, session: &Session, followi
 }
 
 /// Asks again what is open, after the editor has come back.
-pub(super) fn ask_again(this: &Rc<Connection>, session: &Rc<Session>, following: &Rc<Following>, is_shown: bool) {
+pub(super) fn ask_again(
+    this: &Rc<Connection>,
+    session: &Rc<Session>,
+    following: &Rc<Following>,
+    is_shown: bool,
+) {
     let open: Vec<OpenPrompt> = following.projector.borrow().open().to_vec();
     for prompt in open {
         prompts::ask(this, session, following, prompt, is_shown);

@@ -31,7 +31,9 @@ pub(super) fn ask(
             return;
         }
         match &prompt {
-            OpenPrompt::Clarification(asked) => question(&this, &session, &following, &prompt, asked, is_shown).await,
+            OpenPrompt::Clarification(asked) => {
+                question(&this, &session, &following, &prompt, asked, is_shown).await
+            }
             OpenPrompt::Approval(_) | OpenPrompt::Handoff(_) => {
                 permission(&this, &session, &following, &prompt).await;
             }
@@ -102,7 +104,9 @@ async fn report(
     if is_late {
         return;
     }
-    let words = format!("The answer for {id} was not accepted: {why}. It can be given with recount approve or in the console.");
+    let words = format!(
+        "The answer for {id} was not accepted: {why}. It can be given with recount approve or in the console."
+    );
     let note = following.projector.borrow().note(&words);
     if let Step::Update(update) = note {
         this.update(&session.id, &update).await;

@@ -65,7 +65,11 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         self.searched = 0;
         line.pop();
         let was_skipping = std::mem::take(&mut self.is_skipping);
-        Some(if was_skipping || line.len() > limits::MESSAGE_BYTES_MAX { Line::TooLong } else { Line::Whole(line) })
+        Some(if was_skipping || line.len() > limits::MESSAGE_BYTES_MAX {
+            Line::TooLong
+        } else {
+            Line::Whole(line)
+        })
     }
 }
 

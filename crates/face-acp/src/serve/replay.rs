@@ -14,19 +14,23 @@ use super::connection::Connection;
 use super::session::{Following, Session};
 use super::{dispatch, follow};
 use crate::accept::{self, Reopening};
-use crate::error::RpcError;
+use crate::error::{INVALID_REQUEST, RpcError};
 use crate::limits;
 use crate::project::{Projector, Step};
 
 /// A session of this agent, as the server has it.
 pub(super) async fn found(this: &Connection, id: &str) -> Result<SessionInfo, RpcError> {
     let info = match this.aap.session(id).await {
-        Err(why) if matches!(why.status(), Some(400 | 404 | 410)) => return Err(RpcError::session_not_found(id)),
+        Err(why) if matches!(why.status(), Some(400 | 404 | 410)) => {
+            return Err(RpcError::session_not_found(id));
+        }
         info => info?,
     };
     let (theirs, ours) = (&info.agent.name, &this.options.agent);
     if theirs != ours {
-        return Err(RpcError::params(format!("session {id} belongs to the agent {theirs}, and this program is {ours}")));
+        return Err(RpcError::params(format!(
+            "session {id} belongs to the agent {theirs}, and this program is {ours}"
+        )));
     }
     Ok(info)
 }
@@ -40,6 +44,7 @@ pub(super) async fn reopen(
 ) -> Result<(), RpcError> {
     let introduced = this.introduced()?;
     this.has_room(Some(&id))?;
+    is_idle(this, &id)?;
     let info = found(this, &id).await?;
     let works_in = info.workspace.as_ref().map(|workspace| accept::trimmed(&workspace.path).to_owned());
     if works_in.as_ref().is_some_and(|works_in| *works_in != folder.cwd) {
@@ -62,6 +67,7 @@ pub(super) async fn reopen(
             active = Some((Rc::new(following), after));
         }
     }
+    is_idle(this, &id)?;
     if let Some(following) = this.open(session.clone()).and_then(|before| before.following()) {
         following.stop();
     }
@@ -72,6 +78,18 @@ pub(super) async fn reopen(
         follow::ask_again(this, &session, &following, is_load);
     }
     Ok(())
+}
+
+/// A prompt in progress is answered by what follows its run, so that is not replaced.
+fn is_idle(this: &Connection, id: &str) -> Result<(), RpcError> {
+    let is_prompting = this.session(id).is_ok_and(|session| session.prompting().is_some());
+    match is_prompting {
+        true => Err(RpcError::new(
+            INVALID_REQUEST,
+            format!("a prompt of session {id} is in progress; cancel it first"),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// The runs of a session, oldest first.
@@ -86,7 +104,9 @@ async fn runs(this: &Connection, session: &str) -> Result<Vec<String>, RpcError>
         if !page.has_more || runs.len() >= limits::REPLAYED_RUNS_MAX {
             if page.has_more {
                 let most = limits::REPLAYED_RUNS_MAX;
-                this.note(&format!("session {session} has more than {most} runs; only the newest are replayed"));
+                this.note(&format!(
+                    "session {session} has more than {most} runs; only the newest are replayed"
+                ));
             }
             runs.truncate(limits::REPLAYED_RUNS_MAX);
             runs.reverse();

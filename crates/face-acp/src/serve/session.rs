@@ -150,7 +150,8 @@ impl Session {
             prompting.is_cancelled = true;
             prompting.run.clone()
         });
-        let followed = || self.following.borrow().as_ref().filter(|run| !run.is_over()).map(|run| run.run.clone());
+        let followed =
+            || self.following.borrow().as_ref().filter(|run| !run.is_over()).map(|run| run.run.clone());
         of_prompt.unwrap_or_else(followed)
     }
 

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use recount_client::aap::wire::{NewTurn, TurnMessage, Way};
 use recount_client::aap::AapError;
+use recount_client::aap::wire::{NewTurn, TurnMessage, Way};
 use recount_client::request::Cancel;
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ async fn send(
     let mut attempt = 1;
     let turn = loop {
         match this.aap.turn_once(&session.id, &new, &key).await {
-            Err(why) if attempt < limits::CALL_ATTEMPTS_MAX && may_have_begun(&why) => {
+            Err(why) if attempt < limits::CALL_ATTEMPTS_MAX && may_have_started(&why) => {
                 attempt += 1;
                 tokio::time::sleep(limits::CALL_RETRY_WAIT).await;
             }
@@ -65,10 +65,12 @@ async fn send(
     session.stored(mode, &sent);
     // A turn is named by its run and the event that it begins with.
     let run = turn.id().and_then(|id| id.rsplit_once('-')).map(|(run, _)| format!("run_{run}"));
-    run.ok_or_else(|| RpcError::new(INTERNAL_ERROR, "the server began a turn without a name; it is of another release"))
+    run.ok_or_else(|| {
+        RpcError::new(INTERNAL_ERROR, "the server began a turn without a name; it is of another release")
+    })
 }
 
-fn may_have_begun(why: &AapError) -> bool {
+fn may_have_started(why: &AapError) -> bool {
     match why {
         AapError::Unreachable { .. } => true,
         AapError::Refused { code, .. } => code.as_deref() == Some("idempotency_in_progress"),
@@ -81,6 +83,9 @@ async fn started(this: &Rc<Connection>, session: &Rc<Session>, run: &str, text: 
     session.prompt_runs(run);
     if session.prompting().is_some_and(|prompting| prompting.is_cancelled) {
         cancel(this, session);
+    }
+    if !session.is_titled.replace(true) {
+        entitle(this, session, text).await;
     }
     match session.following().filter(|following| following.run == run) {
         // It asked a question in words, and goes on.
@@ -96,9 +101,6 @@ async fn started(this: &Rc<Connection>, session: &Rc<Session>, run: &str, text: 
             follow::begin(this, session, Rc::new(Following::new(projector)), None);
         }
     }
-    if !session.is_titled.replace(true) {
-        entitle(this, session, text).await;
-    }
 }
 
 /// Names a session by its first message.
@@ -110,14 +112,21 @@ async fn entitle(this: &Connection, session: &Session, text: &str) {
     }
     match this.aap.retitle_session(&session.id, &title).await {
         Ok(()) => {
-            this.update(&session.id, &json!({ "sessionUpdate": "session_info_update", "title": title })).await;
+            this.update(&session.id, &json!({ "sessionUpdate": "session_info_update", "title": title }))
+                .await;
         }
         Err(why) => this.note(&format!("the session {} has no title: {why}", session.id)),
     }
 }
 
 /// Answers the prompt in progress, if it is about this run.
-pub(super) async fn answer(this: &Connection, session: &Session, run: &str, ending: &Ending, used: Used) -> bool {
+pub(super) async fn answer(
+    this: &Connection,
+    session: &Session,
+    run: &str,
+    ending: &Ending,
+    used: Used,
+) -> bool {
     if session.prompting().is_none_or(|prompting| prompting.run.as_deref() != Some(run)) {
         return false;
     }

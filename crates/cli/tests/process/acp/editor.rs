@@ -26,7 +26,8 @@ impl Editor {
     pub(super) fn at(url: &str, agent: &str, more: &[&str]) -> Self {
         let mut command = recount();
         command.args(["--url", url, "acp", "--agent", agent]).args(more);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let output = lines_of(child.stdout.take().unwrap());
         let input = child.stdin.take();
         Editor { child, input, output, last: 0, kept: Vec::new() }

@@ -1,5 +1,6 @@
 //! What a run asks: permissions and questions, answered in the editor, elsewhere, or not at all.
 
+use recount_client::Listing;
 use serde_json::json;
 
 use super::editor::{Editor, text, updates};
@@ -9,7 +10,11 @@ use crate::server::Server;
 /// Everything is asked about.
 const ASK: &str = "[[rules]]\nid = \"tests\"\ntool = \"*\"\naction = \"ask\"\n";
 
-fn opened<'s>(scene: &Scene, server: &'s Server, capabilities: serde_json::Value) -> (Editor, String, &'s Server) {
+fn opened<'s>(
+    scene: &Scene,
+    server: &'s Server,
+    capabilities: serde_json::Value,
+) -> (Editor, String, &'s Server) {
     let mut editor = Editor::start(server, &[]);
     editor.initialize(capabilities);
     let session = editor.session(&scene.work());
@@ -17,10 +22,11 @@ fn opened<'s>(scene: &Scene, server: &'s Server, capabilities: serde_json::Value
 }
 
 /// The id of the only open approval.
-fn pending(server: &Server) -> String {
-    let listed = server.ask(&["approve", "--json"]).good();
-    let approval: serde_json::Value = serde_json::from_str(listed.lines().next().unwrap()).unwrap();
-    approval["id"].as_str().unwrap().to_owned()
+async fn pending(server: &Server) -> String {
+    let open = Listing { status: Some("pending".to_owned()), ..Listing::default() };
+    let mut listed = client(server).list_approvals(&open).await.unwrap().data;
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    listed.remove(0).id
 }
 
 #[test]
@@ -72,17 +78,17 @@ fn a_call_can_be_allowed_for_the_session() {
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     let allowed = server.ask(&["policy", "ls"]).good();
     assert_eq!(allowed.lines().count(), 2, "{allowed}");
-    assert!(allowed.lines().all(|line| line.contains("session")), "{allowed}");
+    assert!(allowed.lines().all(|line| line.contains("always in chat_")), "{allowed}");
 }
 
-#[test]
-fn a_permission_that_is_given_elsewhere_is_withdrawn() {
+#[tokio::test]
+async fn a_permission_that_is_given_elsewhere_is_withdrawn() {
     let scene = Scene::playing_usual();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
     let id = editor.say(&session, "clear up");
     let asked = editor.asked("session/request_permission");
-    server.ask(&["approve", &pending(&server), "--yes"]).good();
+    server.ask(&["approve", &pending(&server).await, "--yes"]).good();
     let (_, withdrawn) = editor.find(|message| message["method"] == "$/cancel_request");
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     // An answer that comes too late changes nothing.
@@ -104,6 +110,7 @@ async fn a_prompt_is_cancelled_while_it_speaks_and_while_it_waits() {
     let (_, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
 
+    let session = editor.session(&scene.work());
     let id = editor.say(&session, "clear up");
     let asked = editor.asked("session/request_permission");
     editor.tell("$/cancel_request", json!({"requestId": id}));
@@ -111,7 +118,7 @@ async fn a_prompt_is_cancelled_while_it_speaks_and_while_it_waits() {
     let (_, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
     assert!(scene.work().join("old").exists());
-    let runs = client(&server).list_runs(&recount_client::Listing::default()).await.unwrap().data;
+    let runs = client(&server).list_runs(&Listing::default()).await.unwrap().data;
     assert!(runs.len() == 2 && runs.iter().all(|run| run.status == "cancelled"), "{runs:?}");
 }
 

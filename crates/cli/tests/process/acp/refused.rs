@@ -34,19 +34,30 @@ fn bad_messages_are_answered_and_change_nothing() {
     let new = |cwd: &str, servers: Value| json!({"cwd": cwd, "mcpServers": servers});
     check(editor.refused("session/new", new("work", json!([]))), -32602, "absolute path");
     let servers = json!([{"name": "files", "command": "x", "args": [], "env": []}]);
-    check(editor.refused("session/new", new(work.to_str().unwrap(), servers)), -32602, "mcpServers has \"files\"");
+    check(
+        editor.refused("session/new", new(work.to_str().unwrap(), servers)),
+        -32602,
+        "mcpServers has \"files\"",
+    );
     check(editor.refused("session/new", new("/usr", json!([]))), -32602, "workspaces.allow");
     let load = json!({"sessionId": "chat_01KQQ76CBH8C00W2ZZXCRPF0SK", "cwd": work, "mcpServers": []});
     check(editor.refused("session/load", load), -32002, "not found");
-    let prompt = |session: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": "say hello"}]});
+    let prompt =
+        |session: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": "say hello"}]});
     check(editor.refused("session/prompt", prompt("nobody")), -32002, "open it with session/new");
 
     let session = editor.session(&work);
     let other = json!({"sessionId": session, "cwd": "/usr", "mcpServers": []});
     check(editor.refused("session/resume", other), -32602, "which cannot be changed");
-    check(editor.refused("session/prompt", json!({"sessionId": session, "prompt": []})), -32602, "prompt is empty");
+    check(
+        editor.refused("session/prompt", json!({"sessionId": session, "prompt": []})),
+        -32602,
+        "prompt is empty",
+    );
     let id = editor.say(&session, "slow");
     check(editor.refused("session/prompt", prompt(&session)), -32600, "is in progress");
+    let again = json!({"sessionId": session, "cwd": work, "mcpServers": []});
+    check(editor.refused("session/load", again), -32600, "is in progress");
     editor.tell("session/cancel", json!({"sessionId": session}));
     let (_, answer) = editor.until(&id);
     assert_eq!(answer["result"]["stopReason"], "cancelled");
@@ -60,9 +71,11 @@ fn an_agent_or_a_server_that_is_not_there_is_named() {
     let why = Editor::at(&server.url(), "clerk", &[]).refused("initialize", json!({"protocolVersion": 1}));
     let words = why["message"].as_str().unwrap();
     assert!(words.contains("no agent \"clerk\"; it has assistant"), "{words}");
-    let why = Editor::start(&server, &["--option", "a=b"]).refused("initialize", json!({"protocolVersion": 1}));
+    let why =
+        Editor::start(&server, &["--option", "a=b"]).refused("initialize", json!({"protocolVersion": 1}));
     assert!(why["message"].as_str().unwrap().contains("no option \"a\""), "{why}");
-    let why = Editor::at("http://127.0.0.1:1", "clerk", &[]).refused("initialize", json!({"protocolVersion": 1}));
+    let why =
+        Editor::at("http://127.0.0.1:1", "clerk", &[]).refused("initialize", json!({"protocolVersion": 1}));
     let words = why["message"].as_str().unwrap();
     assert!(words.contains("http://127.0.0.1:1") && words.contains("recount serve"), "{words}");
 

@@ -25,7 +25,10 @@ fn what_is_open_is_asked_again_after_the_editor_comes_back() {
         assert!(answer.get("error").is_none(), "{answer}");
         let replayed = if method == "session/load" { "clear up" } else { "" };
         assert_eq!(text(&told, "user_message_chunk"), replayed);
-        assert!(told.iter().all(|message| message["method"] == "session/update"), "asked before the answer: {told:?}");
+        assert!(
+            told.iter().all(|message| message["method"] == "session/update"),
+            "asked before the answer: {told:?}"
+        );
         let asked = editor.asked("session/request_permission");
         assert_eq!(asked["params"]["toolCall"]["title"], "shell_exec: rm -r old");
         if method == "session/resume" {
@@ -34,7 +37,10 @@ fn what_is_open_is_asked_again_after_the_editor_comes_back() {
             let (_, first) = editor.find(|message| {
                 is_last(message) || message["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
             });
-            assert!(first["params"]["update"]["content"]["text"].as_str().unwrap().starts_with("That"), "{first}");
+            assert!(
+                first["params"]["update"]["content"]["text"].as_str().unwrap().starts_with("That"),
+                "{first}"
+            );
             let (told, answer) = loop {
                 // The run may need a moment to end after its last word.
                 let (told, answer) = editor.prompt(&session, "say hello");
@@ -85,8 +91,11 @@ async fn a_server_that_is_killed_in_the_middle_loses_and_doubles_nothing() {
     let chunks = updates(&told, "agent_message_chunk");
     let notes: Vec<&Value> = chunks.iter().filter(|chunk| is_note(chunk)).collect();
     assert_eq!(notes.len(), 1, "{chunks:?}");
-    let shown: Vec<&str> =
-        chunks.iter().filter(|chunk| !is_note(chunk)).map(|chunk| chunk["content"]["text"].as_str().unwrap()).collect();
+    let shown: Vec<&str> = chunks
+        .iter()
+        .filter(|chunk| !is_note(chunk))
+        .map(|chunk| chunk["content"]["text"].as_str().unwrap())
+        .collect();
     // Each piece in the log was sent once, in order.
     let run = answer["result"]["_meta"]["recount"]["runId"].as_str().unwrap();
     let log = client(&server).read_run_events(run, None, Some(1000)).await.unwrap().data;
