@@ -4,6 +4,7 @@
 
 mod connection;
 mod dispatch;
+mod ending;
 mod follow;
 mod prompts;
 mod reader;

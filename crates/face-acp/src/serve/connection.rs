@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, Notify, oneshot};
 
 use super::Options;
 use super::session::Session;
-use crate::accept::EditorInfo;
+use crate::accept::{EditorInfo, SessionFolder};
 use crate::error::{INVALID_REQUEST, RpcError};
 use crate::{limits, rpc};
 
@@ -85,6 +85,14 @@ impl Connection {
 
     pub(super) fn note(&self, words: &str) {
         (self.note)(words);
+    }
+
+    /// Says which MCP servers of the editor a session goes without.
+    pub(super) fn leave_out(&self, folder: &SessionFolder) {
+        if !folder.left_out.is_empty() {
+            let names = folder.left_out.join(", ");
+            self.note(&format!("the session is opened without these MCP servers of the editor: {names}"));
+        }
     }
 
     // Work in progress.

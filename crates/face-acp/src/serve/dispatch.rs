@@ -106,7 +106,7 @@ async fn new(this: &Connection, params: &Value) -> Answer {
             shortened(&folder.cwd)
         )));
     }
-    left_out(this, &folder);
+    this.leave_out(&folder);
     let mode = Some(this.options.workspace_mode.clone());
     let workspace = SessionWorkspace { path: folder.cwd, mode, copy_ignored: None };
     let options = Some(this.options.options.clone()).filter(|options| !options.is_empty());
@@ -131,14 +131,6 @@ async fn new(this: &Connection, params: &Value) -> Answer {
     answer["sessionId"] = json!(session.id);
     this.open(session);
     Ok(answer)
-}
-
-/// Says which MCP servers of the editor a session goes without.
-pub(super) fn left_out(this: &Connection, folder: &accept::SessionFolder) {
-    if !folder.left_out.is_empty() {
-        let names = folder.left_out.join(", ");
-        this.note(&format!("the session is opened without these MCP servers of the editor: {names}"));
-    }
 }
 
 async fn list(this: &Connection, params: &Value) -> Answer {

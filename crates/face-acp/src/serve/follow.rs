@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::connection::Connection;
 use super::session::{Following, Session};
-use super::{prompts, turn};
+use super::{ending, prompts};
 use crate::error::{INTERNAL_ERROR, RpcError};
 use crate::limits;
 use crate::project::{Ending, OpenPrompt, Step};
@@ -98,7 +98,7 @@ async fn lost(this: &Connection, session: &Session, following: &Following, error
     let ending =
         Ending::Failed { code: "unreachable".to_owned(), message: error.message.clone(), retriable: true };
     *following.ending.borrow_mut() = Some(ending);
-    turn::fail(this, session, &following.run, error).await;
+    ending::fail(this, session, &following.run, error).await;
 }
 
 async fn missing(this: &Connection, session: &Session, following: &Following, words: &str) {
@@ -140,7 +140,7 @@ async fn event(
             }
         }
     }
-    end_if_waiting(this, session, following).await;
+    ending::end_if_waiting(this, session, following).await;
     false
 }
 
@@ -154,7 +154,7 @@ async fn settled(this: &Connection, session: &Session, prompt: &str) {
 async fn ended(this: &Connection, session: &Session, following: &Following, ending: Ending) {
     let used = following.projector.borrow().used();
     *following.ending.borrow_mut() = Some(ending.clone());
-    if turn::answer(this, session, &following.run, &ending, used).await {
+    if ending::answer(this, session, &following.run, &ending, used).await {
         return;
     }
     if let Some(words) = ending.words() {
@@ -178,14 +178,6 @@ pub(super) async fn patch(this: &Connection, following: &Following, names: [&str
         .into_iter()
         .filter_map(|step| if let Step::Update(update) = step { Some(update) } else { None })
         .collect()
-}
-
-/// A run that waits for the user's next message ends the prompt in progress; the run does not end.
-pub(super) async fn end_if_waiting(this: &Connection, session: &Session, following: &Following) {
-    if session.waits_for_words(following) {
-        let used = following.projector.borrow().used();
-        turn::answer(this, session, &following.run, &Ending::Stopped("end_turn"), used).await;
-    }
 }
 
 /// Asks again what is open, after the editor has come back.

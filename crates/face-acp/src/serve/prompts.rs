@@ -12,10 +12,10 @@ use recount_event::family::clarification;
 use serde_json::value::RawValue;
 
 use super::connection::Connection;
+use super::ending;
 use super::session::{Following, Session};
-use super::turn;
 use crate::ask::{self, Decision};
-use crate::project::{Ending, OpenPrompt, Step};
+use crate::project::{OpenPrompt, Step};
 
 /// Asks about a prompt. `is_shown`: a question is in the replay already.
 pub(super) fn ask(
@@ -150,8 +150,5 @@ async fn question(
             this.update(&session.id, &update).await;
         }
     }
-    if session.waits_for_words(following) {
-        let used = following.projector.borrow().used();
-        turn::answer(this, session, &following.run, &Ending::Stopped("end_turn"), used).await;
-    }
+    ending::end_if_waiting(this, session, following).await;
 }

@@ -11,8 +11,8 @@ use recount_event::codec;
 use serde_json::Value;
 
 use super::connection::Connection;
+use super::follow;
 use super::session::{Following, Session};
-use super::{dispatch, follow};
 use crate::accept::{self, Reopening};
 use crate::error::{INVALID_REQUEST, RpcError};
 use crate::limits;
@@ -54,7 +54,7 @@ pub(super) async fn reopen(
             crate::error::shortened(&folder.cwd)
         )));
     }
-    dispatch::left_out(this, &folder);
+    this.leave_out(&folder);
     let session = Rc::new(Session::new(&info, &introduced.agent));
     let runs = runs(this, &id).await?;
     let newest = runs.last().cloned();

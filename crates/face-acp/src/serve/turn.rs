@@ -11,10 +11,11 @@ use recount_client::request::Cancel;
 use serde_json::{Value, json};
 
 use super::connection::Connection;
+use super::ending;
 use super::follow;
-use super::session::{Following, Prompting, Session};
+use super::session::{Following, Session};
 use crate::error::{INTERNAL_ERROR, INVALID_REQUEST, RpcError};
-use crate::project::{Ending, Projector, Used, call};
+use crate::project::{Projector, call};
 use crate::{accept, limits, offer};
 
 /// Begins what `session/prompt` asks for. It is answered when the run ends or asks in words; an error is the answer.
@@ -90,11 +91,11 @@ async fn started(this: &Rc<Connection>, session: &Rc<Session>, run: &str, text: 
     match session.following().filter(|following| following.run == run) {
         // It asked a question in words, and goes on.
         Some(following) => match following.ending.borrow().clone() {
-            Some(ending) => {
+            Some(how) => {
                 let used = following.projector.borrow().used();
-                answer(this, session, run, &ending, used).await;
+                ending::answer(this, session, run, &how, used).await;
             }
-            None => follow::end_if_waiting(this, session, &following).await,
+            None => ending::end_if_waiting(this, session, &following).await,
         },
         None => {
             let projector = Projector::new(run, this.client.base_url(), false);
@@ -116,52 +117,6 @@ async fn entitle(this: &Connection, session: &Session, text: &str) {
                 .await;
         }
         Err(why) => this.note(&format!("the session {} has no title: {why}", session.id)),
-    }
-}
-
-/// Answers the prompt in progress, if it is about this run.
-pub(super) async fn answer(
-    this: &Connection,
-    session: &Session,
-    run: &str,
-    ending: &Ending,
-    used: Used,
-) -> bool {
-    if session.prompting().is_none_or(|prompting| prompting.run.as_deref() != Some(run)) {
-        return false;
-    }
-    let Some(Prompting { request, is_cancelled, .. }) = session.end_prompt() else { return false };
-    let reason = match ending {
-        _ if is_cancelled => "cancelled",
-        Ending::Cancelled { .. } => "cancelled",
-        Ending::Stopped(reason) => reason,
-        Ending::Failed { code, message, retriable } => {
-            let data = json!({ "code": code, "retryable": retriable, "runId": run });
-            let error = RpcError::new(INTERNAL_ERROR, format!("the run failed: {message} ({code})"));
-            this.answer(&request, Err(RpcError { data: Some(data), ..error })).await;
-            return true;
-        }
-    };
-    let Used { input_tokens, output_tokens, cost_micros_usd } = used;
-    let result = json!({
-        "stopReason": reason,
-        "usage": {
-            "totalTokens": input_tokens + output_tokens,
-            "inputTokens": input_tokens,
-            "outputTokens": output_tokens,
-        },
-        "_meta": { "recount": { "runId": run, "costMicrosUsd": cost_micros_usd } },
-    });
-    this.answer(&request, Ok(result)).await;
-    true
-}
-
-/// Answers the prompt in progress with an error, if it is about this run.
-pub(super) async fn fail(this: &Connection, session: &Session, run: &str, error: RpcError) {
-    if session.prompting().is_some_and(|prompting| prompting.run.as_deref() == Some(run)) {
-        if let Some(prompting) = session.end_prompt() {
-            this.answer(&prompting.request, Err(error)).await;
-        }
     }
 }
 
