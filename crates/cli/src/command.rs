@@ -1,7 +1,7 @@
 //! The command line: one file a verb, and a table of them. Look at [`verbs`].
 
 mod aaep;
-mod acp;
+mod acp_agent;
 mod answer;
 mod apply;
 mod approve;
@@ -120,7 +120,6 @@ verbs! {
     Artifact(artifact::Artifact),
     Session(session::Session),
     Aaep(aaep::Aaep),
-    Acp(acp::Acp),
     Config(config::Config),
     Schema(schema::Schema),
     Completion(completion::Completion),
