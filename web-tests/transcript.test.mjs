@@ -227,11 +227,11 @@ test('what is said is said by sentences, and the end once', TEST, async (t) => {
     ['turn.completed', '{"turn_index":0,"stop_reason":"end_turn"}'], ['run.finished', '{"final_status":"completed"}'],
   ]);
   await page.locator('#run-status', { hasText: 'finished' }).waitFor();
-  await holds(page, () => window.said.some((words) => words.startsWith('Status')));
+  await holds(page, () => window.said.some((words) => words.endsWith('has finished.')));
   const said = await page.evaluate(() => window.said);
-  assert.equal(said.filter((words) => words.includes('Status: finished.')).length, 1, JSON.stringify(said));
+  assert.equal(said.filter((words) => words.includes('has finished.')).length, 1, JSON.stringify(said));
   assert.equal(said.join(' ').replace(/\s+/g, ' '),
-    'The first thing is done. The second one needs more time, but not much. A third line. Status: finished.');
+    'The first thing is done. The second one needs more time, but not much. A third line. The agent has finished.');
   assert.ok(said.length <= 4, JSON.stringify(said));
 });
 

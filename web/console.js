@@ -123,7 +123,6 @@ async function describe(run) {
   const words = visible(`${parts.join('; ')}.`);
   const status = byId('run-status');
   if (status.textContent !== words) {
-    if (status.textContent !== '') announce(words);
     setText(status, words);
     status.dataset.status = run.status;
   }

@@ -12,6 +12,8 @@ const RUNS_OF_A_PAGE_MAX = 200;
 const SEARCH_MS = 250;
 
 export const titleOf = (run) => run.title || `${run.kind} run`;
+/// The name and version of a run's agent; empty where none is known.
+export const agentOf = (run) => [run.agent_name, run.agent_version].filter(Boolean).join(' ');
 export const STATUS_WORDS = { queued: 'queued', running: 'running', waiting: 'waiting', finished: 'finished', failed: 'failed', cancelled: 'cancelled' };
 
 export class RunList {
@@ -49,22 +51,24 @@ export class RunList {
 
   /** @returns {Record<string, any>} */
   get filter() {
-    const [show, kind, text] = ['show', 'kind', 'text'].map((name) => String(new FormData(this.form).get(name) ?? ''));
+    const [show, kind, text, agent] = ['show', 'kind', 'text', 'agent'].map((name) => String(new FormData(this.form).get(name) ?? ''));
     /** @type {Record<string, any>} */
     const filter = { ...this.scope };
     if (show === 'attention') filter.needs_attention = 'true';
     else if (show) filter.status = show;
     if (kind) filter.kind = kind;
     if (text.trim()) filter.text = text.trim();
+    if (agent.trim()) filter.agent = agent.trim();
     return filter;
   }
 
   /// Whether a run belongs into the list, as the server would judge it.
   fits(run) {
-    const { needs_attention: attention, status, kind, text, task_id: task, session_id: session } = this.filter;
+    const { needs_attention: attention, status, kind, text, agent, task_id: task, session_id: session } = this.filter;
     if (attention && !run.needs_attention) return false;
     if (status && run.status !== status) return false;
     if (kind && run.kind !== kind) return false;
+    if (agent && !String(run.agent_name ?? '').toLowerCase().startsWith(agent.toLowerCase())) return false;
     if (task && run.task_id !== task) return false;
     if (session && run.session_id !== session) return false;
     return !text || `${run.title ?? ''}\n${run.message ?? ''}`.toLowerCase().includes(text.toLowerCase());
@@ -88,9 +92,10 @@ export class RunList {
       const link = this.itemOf(run.id).firstChild;
       const cost = run.cost_micros_usd ? ` · ${money(run.cost_micros_usd)}` : '';
       const state = element('span', visible(STATUS_WORDS[run.status] ?? String(run.status)), { className: 'state' });
-      const source = run.driver === 'external' ? 'recorded' : [run.model, run.kind !== 'agent_loop' && run.kind].filter(Boolean)[0] ?? run.kind;
+      const source = run.driver === 'external' ? agentOf(run) || 'recorded' : [run.model, run.kind !== 'agent_loop' && run.kind].filter(Boolean)[0] ?? run.kind;
       const facts = element('small', [state, visible(` · ${moment(run.created_at)} · ${source}${cost}`)]);
       const parts = [said(titleOf(run)), facts];
+      if (run.source) parts.push(element('small', visible(`recorded from ${run.source}`), { className: 'source' }));
       if (run.needs_attention) parts.push(element('small', 'needs your attention', { className: 'attention' }));
       link.dataset.status = Object.hasOwn(STATUS_WORDS, run.status) ? run.status : 'other';
       link.replaceChildren(...parts);

@@ -1,6 +1,7 @@
 //! The command line: one file a verb, and a table of them. Look at [`verbs`].
 
 mod aaep;
+mod acp;
 mod acp_agent;
 mod answer;
 mod apply;
@@ -12,6 +13,7 @@ mod cancel;
 mod chat;
 mod completion;
 mod config;
+mod connect;
 mod continuation;
 mod credential;
 mod delete;
@@ -21,11 +23,13 @@ mod doctor;
 mod export;
 mod extend;
 mod handoff;
+mod hook;
 mod import;
 mod invocation;
 mod lineage;
 mod ls;
 mod man;
+mod mcp;
 mod narrate;
 mod partial;
 mod patch;
@@ -42,6 +46,7 @@ mod serve;
 mod session;
 mod show;
 mod tail;
+mod today;
 mod token;
 mod verify;
 
@@ -94,6 +99,7 @@ verbs! {
     Revert(patch::Revert),
     Chat(chat::Chat),
     Demo(demo::Demo),
+    Today(today::TodayVerb),
     Ls(ls::Ls),
     Show(show::Show),
     Tail(tail::Tail),
@@ -102,6 +108,7 @@ verbs! {
     Digest(digest::Digest),
     Export(export::Export),
     Import(import::Import),
+    Mcp(mcp::Mcp),
     Backup(backup::Backup),
     Salvage(salvage::Salvage),
     Doctor(doctor::Doctor),
@@ -119,7 +126,10 @@ verbs! {
     Handoff(handoff::Handoff),
     Artifact(artifact::Artifact),
     Session(session::Session),
+    Connect(connect::Connect),
+    Hook(hook::SendHook),
     Aaep(aaep::Aaep),
+    Acp(acp::Acp),
     Config(config::Config),
     Schema(schema::Schema),
     Completion(completion::Completion),
@@ -127,7 +137,11 @@ verbs! {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let matches = CommandLine::command().get_matches();
+    let matches = match CommandLine::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(why) if hook::is_called() => return hook::not_understood(&why),
+        Err(why) => why.exit(),
+    };
     let CommandLine { invocation, verb } =
         CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     exit::report(verb.run(invocation.with_sources(&matches)))

@@ -1,6 +1,6 @@
-//! `recount acp`: speaks ACP, the agent client protocol, with an editor over standard input and output.
+//! `recount acp --agent`: serves an agent of the server to an editor, over standard input and output.
 //!
-//! It must not know the protocol: an agent of the server is `recount_face_acp`. Look at [`Acp`].
+//! It must not know the protocol, which is in `recount_face_acp`, nor how other agents are recorded. Look at [`AgentOptions`].
 
 use clap::Args;
 use recount_client::aap::AapClient;
@@ -11,11 +11,11 @@ use crate::failure::Failure;
 use crate::output::note;
 use crate::render::clean;
 
-/// Serve an agent to an editor over ACP, the agent client protocol, on standard input and output
+/// The options of an agent of the server.
 #[derive(Args)]
-pub(super) struct Acp {
-    /// Agent of the server that the editor drives
-    #[arg(long, value_name = "NAME", required_unless_present = "command", conflicts_with = "command")]
+pub(super) struct AgentOptions {
+    /// Serve this agent of the server to the editor, instead of recording a command
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "ask", "ask_seconds", "state"])]
     agent: Option<String>,
     /// With --agent: set one of its options in new sessions; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = option, requires = "agent")]
@@ -27,33 +27,29 @@ pub(super) struct Acp {
     /// With --agent: open sessions without the MCP servers that the editor names, instead of refusing them
     #[arg(long, requires = "agent")]
     without_mcp_servers: bool,
-    /// Agent to start and record: a program and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
 }
 
-impl Acp {
-    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        let Some(agent) = self.agent else {
-            let program = self.command.first().map_or("", String::as_str);
-            return Err(Failure::Usage(format!(
-                "recording the agent {program:?} is not part of this build; use --agent NAME to serve an agent of the server"
-            )));
-        };
+impl AgentOptions {
+    /// Serves the agent, if one is named.
+    pub(super) fn run(self, invocation: &Invocation) -> Option<Result<(), Failure>> {
         let options = Options {
-            agent,
+            agent: self.agent?,
             workspace_mode: self.workspace_mode.unwrap_or_else(|| "in_place".to_owned()),
             without_mcp_servers: self.without_mcp_servers,
             options: self.option.into_iter().collect(),
         };
-        let token = invocation.token.as_deref().filter(|token| !token.is_empty());
-        let base = format!("{}/aap", invocation.url.trim_end_matches('/'));
-        let clients = (invocation.client()?, AapClient::new(&base, token)?);
-        let say = |words: &str| note(&clean::line(words));
-        invocation::block_on_threads(async move {
-            serve(tokio::io::stdin(), tokio::io::stdout(), clients, options, say).await.map_err(Failure::from)
-        })
+        Some(serve_agent(options, invocation))
     }
+}
+
+fn serve_agent(options: Options, invocation: &Invocation) -> Result<(), Failure> {
+    let token = invocation.token.as_deref().filter(|token| !token.is_empty());
+    let base = format!("{}/aap", invocation.url.trim_end_matches('/'));
+    let clients = (invocation.client()?, AapClient::new(&base, token)?);
+    let say = |words: &str| note(&clean::line(words));
+    invocation::block_on_threads(async move {
+        serve(tokio::io::stdin(), tokio::io::stdout(), clients, options, say).await.map_err(Failure::from)
+    })
 }
 
 fn option(text: &str) -> Result<(String, String), String> {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod acp;
 mod acp_agent;
 mod allowing;
 mod applications;
@@ -14,6 +15,7 @@ mod capturing;
 mod chat;
 mod checks;
 mod child_runs;
+mod connecting;
 mod crowd;
 mod demo;
 mod doctor;
@@ -21,6 +23,8 @@ mod dying;
 mod forged;
 mod future;
 mod guide;
+mod hooking;
+mod importing;
 mod judging_captures;
 mod lineage;
 mod lines;
@@ -48,6 +52,7 @@ mod story;
 mod tails;
 mod tamper;
 mod terminal;
+mod today;
 mod tokens;
 mod unfinished;
 mod validating;
