@@ -15,7 +15,7 @@ use crate::render::clean;
 #[derive(Args)]
 pub(super) struct AgentOptions {
     /// Serve this agent of the server to the editor, instead of recording a command
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "ask", "ask_seconds", "state"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["command", "ask", "ask_seconds"])]
     agent: Option<String>,
     /// With --agent: set one of its options in new sessions; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = option, requires = "agent")]

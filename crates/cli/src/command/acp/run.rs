@@ -54,8 +54,7 @@ pub(super) enum Stop {
 impl RecordedRun {
     pub(super) fn new(recording: PromptRecording, session: &str, folder: &str, prompt: Option<&str>) -> Self {
         let line = prompt.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-        let title = line
-            .map_or_else(|| format!("in {folder}"), |line| short(line.trim(), limits::ACP_TITLE_BYTES_MAX));
+        let title = line.map_or_else(|| format!("in {folder}"), |line| short(line.trim(), limits::ACP_TITLE_BYTES_MAX));
         RecordedRun {
             recording,
             session: session.to_owned(),
@@ -98,12 +97,7 @@ impl RecordedRun {
     }
 
     /// Sends all that waits.
-    pub(super) async fn send(
-        &mut self,
-        client: &Client,
-        who: &Recorder,
-        chat: &mut Option<String>,
-    ) -> Result<(), Stop> {
+    pub(super) async fn send(&mut self, client: &Client, who: &Recorder, chat: &mut Option<String>) -> Result<(), Stop> {
         self.gather();
         while !self.steps.is_empty() {
             if self.id.is_none() {
@@ -116,14 +110,12 @@ impl RecordedRun {
         Ok(())
     }
 
-    async fn create(
-        &mut self,
-        client: &Client,
-        who: &Recorder,
-        chat: &mut Option<String>,
-    ) -> Result<(), Stop> {
-        let agent =
-            AgentName { name: who.agent.clone(), version: who.agent_version.clone(), ..AgentName::default() };
+    async fn create(&mut self, client: &Client, who: &Recorder, chat: &mut Option<String>) -> Result<(), Stop> {
+        let agent = AgentName {
+            name: who.agent.clone(),
+            version: who.agent_version.clone(),
+            ..AgentName::default()
+        };
         let request = CreateRun {
             kind: "external".to_owned(),
             session_id: chat.clone(),

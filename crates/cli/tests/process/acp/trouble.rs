@@ -3,7 +3,7 @@
 use recount_client::Client;
 use serde_json::{Value, json};
 
-use super::editor::{Setting, events, eventually, of_type, runs};
+use super::editor::{Setting, eventually, events, of_type, runs};
 use super::tool_call;
 use crate::server::{Server, recount};
 
@@ -15,8 +15,7 @@ async fn a_crash_of_the_agent_is_told_to_the_editor_and_in_the_record() {
     for (step, words) in [(json!(["kill"]), "signal 9"), (json!(["exit", 3]), "status 3")] {
         let (mut editor, session) = Setting::of(&server).with_session();
         let running = tool_call("c", &json!({"status": "in_progress"}));
-        let id = editor
-            .prompt(&session, &json!([["say", "half"], ["update", running], ["bytes", "{\"half"], step]));
+        let id = editor.prompt(&session, &json!([["say", "half"], ["update", running], ["bytes", "{\"half"], step]));
         let (before, answer) = editor.answer(id);
         assert_eq!(before.len(), 2, "half a message is not forwarded: {before:?}");
         assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
@@ -54,10 +53,7 @@ async fn what_happens_while_the_server_is_away_is_recorded_when_it_is_back() {
     for run in runs(&client).await {
         assert_eq!(run.status, "finished", "{run:?}");
         let told = events(&client, &run.id).await;
-        let texts: String = of_type(&told, "assistant.text_delta")
-            .iter()
-            .map(|data| data["delta"].as_str().unwrap())
-            .collect();
+        let texts: String = of_type(&told, "assistant.text_delta").iter().map(|data| data["delta"].as_str().unwrap()).collect();
         all.push((texts, of_type(&told, "ext.recount.gap").len()));
     }
     all.sort();
@@ -150,9 +146,7 @@ fn a_command_that_cannot_start_and_a_server_that_refuses() {
 
     let data = tempfile::tempdir().unwrap();
     let mut command = recount();
-    command
-        .args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"])
-        .arg(data.path());
+    command.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]).arg(data.path());
     recount().args(["token", "add", "boss", "--scope", "admin", "--data"]).arg(data.path()).output().unwrap();
     let server = Server::of(&mut command).listening();
     let (mut editor, session) = Setting::of(&server).with_session();

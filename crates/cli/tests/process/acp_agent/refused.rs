@@ -79,7 +79,8 @@ fn an_agent_or_a_server_that_is_not_there_is_named() {
     let words = why["message"].as_str().unwrap();
     assert!(words.contains("http://127.0.0.1:1") && words.contains("recount serve"), "{words}");
 
-    Answer::of(recount().args(["acp"])).bad(2, "--agent");
+    Answer::of(recount().args(["acp"])).bad(2, "COMMAND");
+    Answer::of(recount().args(["acp", "--agent", "a", "--", "cat"])).bad(2, "cannot be used with");
     Answer::of(recount().args(["acp", "--agent", "a", "--option", "b"])).bad(2, "NAME=VALUE");
     // The end of the input is the end of the program.
     Answer::of(recount().args(["acp", "--agent", "a"])).good();
