@@ -2,6 +2,7 @@
 
 mod aaep;
 mod acp;
+mod acp_agent;
 mod answer;
 mod apply;
 mod approve;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod acp;
+mod acp_agent;
 mod allowing;
 mod applications;
 mod applications_start;

@@ -102,6 +102,11 @@ impl Scene {
         Scene { folder }
     }
 
+    /// With the usual script, where every call is allowed that is not grave.
+    pub(crate) fn playing_usual() -> Self {
+        Scene::new()
+    }
+
     /// The same with another script.
     pub(crate) fn playing(script: &str) -> Self {
         Scene::new().plays(script)
