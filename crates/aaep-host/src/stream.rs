@@ -12,7 +12,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use http::Method;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName};
-use recount_transport::sse;
+use recount_transport::{Handover, Piece, sse};
 
 use crate::{Feed, Item, Place, Problem, Producer, Route};
 
@@ -67,7 +67,8 @@ async fn open<P: Producer>(
         Ok(feed) => feed,
         Err(problem) => return producer.refusal(problem, route),
     };
-    let first = stream::once(ready(Ok::<_, Infallible>(Bytes::from_static(b": connected\n\n"))));
+    let piece = |bytes| Piece { bytes, cursor: None };
+    let first = stream::once(ready(piece(Bytes::from_static(b": connected\n\n"))));
     let rest = stream::unfold((feed, false), move |(mut feed, over)| {
         let producer = producer.clone();
         async move {
@@ -76,10 +77,15 @@ async fn open<P: Producer>(
             }
             let (bytes, over) = write_of(&*producer, &mut feed, name).await;
             // The reader stays until what it was given is written.
-            (!(over && bytes.is_empty())).then_some((Ok::<_, Infallible>(bytes), (feed, over)))
+            (!(over && bytes.is_empty())).then_some((piece(bytes), (feed, over)))
         }
     });
-    event_stream(Body::from_stream(first.chain(rest)))
+    // A server may take it out of the HTTP library, whose buffers are most of what a quiet stream costs.
+    let handover = Handover::new(Box::pin(first.chain(rest)));
+    let body = handover.clone().body().map(Ok::<_, Infallible>);
+    let mut response = event_stream(Body::from_stream(body));
+    response.extensions_mut().insert(handover);
+    response
 }
 
 /// The next write: one item, and what is ready after it; and whether the stream is over then.

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::access::{ask_as, closed_house, make_token};
 use crate::house::{House, STORY, text};
 use crate::web_socket::{BINARY, TEXT, WebSocket, wish};
-use crate::wire::Wire;
+use crate::wire::{Wire, request};
 
 #[tokio::test]
 async fn a_run_that_has_ended_closes_with_4000_after_all_of_it() {
@@ -133,6 +133,19 @@ async fn frames_that_are_no_text_or_too_large_or_broken_close_with_the_code_for_
         }
     }
     assert_eq!(house.get("/readyz").await.status, 200);
+}
+
+/// A subscription has one stream at a time. Its subscriber opens another one where a socket hangs.
+#[tokio::test]
+async fn a_socket_whose_subscription_has_a_newer_stream_closes_with_1013() {
+    let house = House::memory().await;
+    let (mut socket, id) = WebSocket::subscribed(house.address, None, json!({})).await;
+    let path = format!("/aaep/v1/subscriptions/{id}/events");
+    let mut wire = Wire::connect(house.address).await;
+    wire.send(&request(house.address, "GET", &path, &[("accept", "text/event-stream")], None)).await;
+    let reason = "the subscription is not open any more, or too many subscribers listen";
+    assert_eq!(socket.closed().await, Some((1013, reason.to_owned())));
+    assert_eq!(wire.head().await.unwrap().status, 200);
 }
 
 /// A subscription that a WebSocket carries ends with it, and its place is free.
