@@ -1,6 +1,8 @@
 //! The command line: one file a verb, and a table of them. Look at [`verbs`].
 
 mod aaep;
+mod acp;
+mod acp_agent;
 mod answer;
 mod apply;
 mod approve;
@@ -27,6 +29,7 @@ mod invocation;
 mod lineage;
 mod ls;
 mod man;
+mod mcp;
 mod narrate;
 mod partial;
 mod patch;
@@ -44,6 +47,7 @@ mod serve;
 mod session;
 mod show;
 mod tail;
+mod today;
 mod token;
 mod verify;
 
@@ -96,6 +100,7 @@ verbs! {
     Revert(patch::Revert),
     Chat(chat::Chat),
     Demo(demo::Demo),
+    Today(today::TodayVerb),
     Ls(ls::Ls),
     Show(show::Show),
     Tail(tail::Tail),
@@ -104,6 +109,7 @@ verbs! {
     Digest(digest::Digest),
     Export(export::Export),
     Import(import::Import),
+    Mcp(mcp::Mcp),
     Backup(backup::Backup),
     Salvage(salvage::Salvage),
     Doctor(doctor::Doctor),
@@ -124,6 +130,7 @@ verbs! {
     Connect(connect::Connect),
     Hook(hook::SendHook),
     Aaep(aaep::Aaep),
+    Acp(acp::Acp),
     Config(config::Config),
     Schema(schema::Schema),
     Completion(completion::Completion),

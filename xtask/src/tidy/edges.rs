@@ -41,6 +41,7 @@ const CRATES: &[CrateEdges] = &[
         never: &["axum"],
     },
     CrateEdges { folder: "api", uses: &["event"], never: &["tokio", "axum"] },
+    CrateEdges { folder: "record", uses: &["event"], never: &["tokio", "axum", "reqwest"] },
     CrateEdges { folder: "aaep", uses: &["json"], never: &["tokio", "axum"] },
     CrateEdges { folder: "aaep-host", uses: &["aaep", "transport", "world"], never: &["reqwest"] },
     // 3 faces
@@ -53,6 +54,11 @@ const CRATES: &[CrateEdges] = &[
     CrateEdges {
         folder: "face-aaep",
         uses: &["engine", "run", "event", "transport", "aaep", "aaep-host", "world"],
+        never: &[],
+    },
+    CrateEdges {
+        folder: "face-hooks",
+        uses: &["engine", "run", "event", "record", "transport", "world"],
         never: &[],
     },
     CrateEdges { folder: "aaep-kit", uses: &["aaep", "aaep-host", "transport", "world"], never: &[] },
@@ -73,16 +79,19 @@ const CRATES: &[CrateEdges] = &[
             "transport",
             "api",
             "aaep",
+            "record",
             "face-aep",
             "face-aap",
             "face-aaep",
+            "face-hooks",
             "aaep-kit",
         ],
         never: &[],
     },
     CrateEdges { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
+    CrateEdges { folder: "face-acp", uses: &["client", "event", "world"], never: &["axum", "reqwest"] },
     // 5 shipped
-    CrateEdges { folder: "cli", uses: &["json", "server", "client", "aaep-kit"], never: &["axum"] },
+    CrateEdges { folder: "cli", uses: &["json", "server", "client", "face-acp", "record", "aaep-kit"], never: &["axum"] },
     CrateEdges {
         folder: "sim",
         uses: &[

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod acp;
+mod acp_agent;
 mod allowing;
 mod applications;
 mod applications_start;
@@ -22,6 +24,7 @@ mod forged;
 mod future;
 mod guide;
 mod hooking;
+mod importing;
 mod judging_captures;
 mod lineage;
 mod lines;
@@ -33,10 +36,12 @@ mod narrating;
 mod offline;
 mod outputs;
 mod own_suite;
+mod patch_series;
 mod patches;
 mod prompts;
 mod public_suite;
 mod readme;
+mod recording_mcp;
 mod refusals;
 mod replaying;
 mod retention;
@@ -49,6 +54,7 @@ mod story;
 mod tails;
 mod tamper;
 mod terminal;
+mod today;
 mod tokens;
 mod unfinished;
 mod validating;

@@ -1,0 +1,31 @@
+//! Translates what other agents report of themselves into events of external runs.
+//!
+//! [`Recording`] is the account of one run: it keeps the grammar that a producer of an external run must keep, and
+//! hands out [`Draft`]s in a legal order, whatever comes in. The other modules read the formats of one agent each.
+//!
+//! This crate must never know about I/O, clocks, async or the engine. Begin at [`Recording`].
+
+pub mod acp;
+mod claude_hooks;
+pub mod claude_transcripts;
+mod codex_hooks;
+pub mod codex_rollouts;
+mod draft;
+mod gemini_hooks;
+pub mod hooks;
+mod ids;
+mod kept;
+pub mod limits;
+pub mod mcp;
+mod recording;
+mod source;
+pub mod transcript;
+
+pub use draft::Draft;
+pub use ids::{extension_kind, map_id};
+pub use kept::{cut, keep};
+pub use recording::{
+    Answer, CallStart, Decided, Elsewhere, Ending, How, Outcome, PatchFacts, Prompt, Recording, Todo,
+    TurnEnd, TurnStart, Usage,
+};
+pub use source::Source;

@@ -1,0 +1,338 @@
+//! Turns and their texts.
+
+use std::collections::BTreeMap;
+
+use super::Recording;
+use super::memory::Memory;
+use crate::draft::Fields;
+use crate::ids::{key, map_id};
+use crate::kept::{cut, short};
+use crate::limits;
+
+/// What is known of a turn when it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TurnStart {
+    pub model: Option<String>,
+    pub provider: Option<String>,
+}
+
+/// What is known of a turn when it ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// `end_turn`, `error`, `max_tokens`, `refusal` or `tool_use`; anything else is `end_turn`.
+    pub stop_reason: &'static str,
+    pub usage: Option<Usage>,
+}
+
+/// What a turn used, as far as the source knows it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub input_tokens: Option<u64>,
+    pub cached_input_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    pub cost_micros_usd: Option<u64>,
+    pub duration_ms: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    open: Option<OpenTurn>,
+    pub(super) next_index: u64,
+    /// Texts that are over, by the agent's name for them; the number of their pieces.
+    over: Memory<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct OpenTurn {
+    index: u64,
+    next_block: u64,
+    proposed: u64,
+    /// By the agent's name for the text, mapped.
+    blocks: BTreeMap<String, Block>,
+}
+
+#[derive(Debug)]
+struct Block {
+    index: u64,
+    text: String,
+    /// The number of the piece that comes next.
+    next_piece: u64,
+    held: BTreeMap<u64, String>,
+    held_bytes: usize,
+}
+
+impl Recording {
+    /// A model is called. A turn that is open is completed first.
+    pub fn turn_begin(&mut self, start: TurnStart) {
+        self.turn_end(TurnEnd { stop_reason: "end_turn", usage: None });
+        if self.ended || self.turns.next_index >= limits::TURNS_MAX {
+            return;
+        }
+        let index = self.turns.next_index;
+        self.turns.next_index += 1;
+        self.turns.open = Some(OpenTurn { index, next_block: 0, proposed: 0, blocks: BTreeMap::new() });
+        let fields = Fields::new()
+            .put("turn_index", index)
+            .maybe("model", start.model.map(|name| short(&name, limits::NAME_BYTES_MAX)))
+            .maybe("provider", start.provider.map(|name| short(&name, limits::NAME_BYTES_MAX)));
+        self.put("turn.started", fields);
+    }
+
+    /// The open turn is over; its texts are completed first.
+    pub fn turn_end(&mut self, end: TurnEnd) {
+        self.close_texts(false);
+        let Some(turn) = self.turns.open.take() else { return };
+        let stop_reason = match end.stop_reason {
+            known @ ("error" | "max_tokens" | "refusal" | "tool_use") => known,
+            _ => "end_turn",
+        };
+        let usage = end.usage.unwrap_or_default();
+        let fields = Fields::new()
+            .put("turn_index", turn.index)
+            .put("stop_reason", stop_reason)
+            .put("tool_calls", turn.proposed)
+            .maybe("input_tokens", counted(usage.input_tokens))
+            .maybe("cached_input_tokens", counted(usage.cached_input_tokens))
+            .maybe("output_tokens", counted(usage.output_tokens))
+            .maybe("cost_micros_usd", counted(usage.cost_micros_usd))
+            .maybe("duration_ms", counted(usage.duration_ms));
+        self.put("turn.completed", fields);
+    }
+
+    /// Whether a turn is open.
+    pub fn in_turn(&self) -> bool {
+        self.turns.open.is_some()
+    }
+
+    /// The open turn, started if there is none; `None` when there may be no more.
+    pub(super) fn ensure_turn(&mut self) -> Option<u64> {
+        if self.turns.open.is_none() {
+            self.turn_begin(TurnStart::default());
+        }
+        self.turns.open.as_ref().map(|turn| turn.index)
+    }
+
+    pub(super) fn has_proposed(&mut self) {
+        if let Some(turn) = &mut self.turns.open {
+            turn.proposed += 1;
+        }
+    }
+
+    /// A piece of a text, by the agent's name for the text. `piece` counts the pieces of a text from 0: with it, a repeated
+    /// one adds nothing and an early one waits for its turn. Without it the piece is the next one.
+    pub fn text_delta(&mut self, text: &str, piece: Option<u64>, delta: &str) {
+        let name = map_id(text);
+        let before = self.turns.over.get(key(&name));
+        let open = self.turns.open.as_ref().and_then(|turn| turn.blocks.get(&name));
+        let next = open.map(|block| block.next_piece).or(before).unwrap_or(0);
+        match piece {
+            Some(piece) if piece < next => return,
+            Some(piece) if piece > next => return self.hold(&name, piece, delta),
+            _ => {}
+        }
+        self.piece(&name, next, delta);
+        self.follow(&name);
+    }
+
+    /// A text is complete. A second completion adds nothing. With `whole`, a text of which no piece was seen is this one.
+    pub fn text_end(&mut self, text: &str, whole: Option<&str>) {
+        let name = map_id(text);
+        let is_open = self.turns.open.as_ref().is_some_and(|turn| turn.blocks.contains_key(&name));
+        if let (false, Some(whole), None) = (is_open, whole, self.turns.over.get(key(&name))) {
+            self.piece(&name, 0, whole);
+        }
+        self.close_text(&name, false);
+    }
+
+    /// A whole text of which there were no pieces.
+    pub fn text(&mut self, text: &str, whole: &str) {
+        self.text_end(text, Some(whole));
+    }
+
+    /// Appends a piece whose turn it is.
+    fn piece(&mut self, name: &str, number: u64, delta: &str) {
+        if self.open_block(name, number).is_none() {
+            return self.outside(delta);
+        }
+        let mut rest = delta;
+        while !rest.is_empty() {
+            let room = self.block(name).map_or(0, |block| limits::TEXT_BLOCK_BYTES_MAX - block.text.len());
+            let (start, is_more) = cut(rest, room);
+            rest = &rest[start.len()..];
+            if !start.is_empty() {
+                self.append(name, number, start);
+            }
+            if is_more {
+                self.close_text(name, false);
+                if self.open_block(name, number).is_none() {
+                    return self.outside(rest);
+                }
+            }
+        }
+        if let Some(block) = self.block(name) {
+            block.next_piece = number + 1;
+        }
+    }
+
+    fn append(&mut self, name: &str, number: u64, delta: &str) {
+        let Some(turn) = &mut self.turns.open else { return };
+        let Some(block) = turn.blocks.get_mut(name) else { return };
+        block.text.push_str(delta);
+        self.spoken = true;
+        let fields = Fields::new()
+            .put("turn_index", turn.index)
+            .put("block_index", block.index)
+            .put("delta", delta)
+            .put("source_ref", source_ref(name, number));
+        self.put("assistant.text_delta", fields);
+    }
+
+    fn block(&mut self, name: &str) -> Option<&mut Block> {
+        self.turns.open.as_mut()?.blocks.get_mut(name)
+    }
+
+    /// The block of a text, opened if it is not.
+    fn open_block(&mut self, name: &str, next_piece: u64) -> Option<()> {
+        if self.ended {
+            return None;
+        }
+        if self.block(name).is_some() {
+            return Some(());
+        }
+        if self.turns.open.as_ref().is_some_and(|turn| turn.next_block >= limits::BLOCKS_PER_TURN_MAX) {
+            self.turn_end(TurnEnd::default());
+        }
+        self.ensure_turn()?;
+        let turn = self.turns.open.as_ref()?;
+        if turn.blocks.len() >= limits::BLOCKS_OPEN_MAX {
+            let oldest =
+                turn.blocks.iter().min_by_key(|(_, block)| block.index).map(|(name, _)| name.clone());
+            self.close_text(&oldest?, false);
+        }
+        let turn = self.turns.open.as_mut()?;
+        let index = turn.next_block;
+        turn.next_block += 1;
+        let block = Block { index, text: String::new(), next_piece, held: BTreeMap::new(), held_bytes: 0 };
+        turn.blocks.insert(name.to_owned(), block);
+        Some(())
+    }
+
+    /// Keeps a piece that came before its turn.
+    fn hold(&mut self, name: &str, piece: u64, delta: &str) {
+        let next = self.turns.over.get(key(name)).unwrap_or(0);
+        if self.open_block(name, next).is_none() {
+            return self.outside(delta);
+        }
+        let Some(block) = self.block(name) else { return };
+        if block.held.contains_key(&piece) {
+            return;
+        }
+        block.held_bytes += delta.len();
+        block.held.insert(piece, delta.to_owned());
+        if block.held.len() > limits::PIECES_HELD_MAX || block.held_bytes > limits::HELD_BYTES_MAX {
+            self.give_up_waiting(name);
+            self.follow(name);
+        }
+    }
+
+    /// Appends held pieces whose turn has come.
+    fn follow(&mut self, name: &str) {
+        while let Some(block) = self.block(name) {
+            let next = block.next_piece;
+            let Some(delta) = block.held.remove(&next) else { return };
+            block.held_bytes -= delta.len();
+            self.piece(name, next, &delta);
+        }
+    }
+
+    /// The piece that is waited for is lost.
+    fn give_up_waiting(&mut self, name: &str) {
+        let Some(block) = self.block(name) else { return };
+        let Some(first) = block.held.keys().next().copied() else { return };
+        let missing = (block.next_piece, first);
+        block.next_piece = first;
+        let what = format!("pieces {} to {} of the text {name}", missing.0, missing.1 - 1);
+        self.gap("piece_lost", &what);
+    }
+
+    fn close_text(&mut self, name: &str, aborted: bool) {
+        while self.block(name).is_some_and(|block| !block.held.is_empty()) {
+            self.give_up_waiting(name);
+            self.follow(name);
+        }
+        let Some(turn) = &mut self.turns.open else { return };
+        let Some(block) = turn.blocks.remove(name) else { return };
+        self.turns.over.insert(key(name), block.next_piece);
+        let mut fields = Fields::new()
+            .put("turn_index", turn.index)
+            .put("block_index", block.index)
+            .put("text", block.text)
+            .put("source_ref", source_ref(name, block.next_piece));
+        if aborted {
+            fields = fields.put("aborted", true);
+        }
+        self.put("assistant.text_complete", fields);
+    }
+
+    pub(super) fn close_texts(&mut self, aborted: bool) {
+        while let Some(name) = self.turns.open.as_ref().and_then(|turn| turn.blocks.keys().next().cloned()) {
+            self.close_text(&name, aborted);
+        }
+    }
+
+    /// Text that fits no turn any more.
+    fn outside(&mut self, text: &str) {
+        self.raw_text("text", text, None);
+    }
+
+    // What is rebuilt from the events of the run.
+
+    pub(super) fn saw_turn_started(&mut self, index: u64) {
+        self.turns.next_index = self.turns.next_index.max(index.saturating_add(1));
+        self.turns.open = Some(OpenTurn { index, next_block: 0, proposed: 0, blocks: BTreeMap::new() });
+    }
+
+    pub(super) fn saw_turn_over(&mut self) {
+        self.turns.open = None;
+    }
+
+    pub(super) fn saw_delta(&mut self, index: u64, delta: &str, reference: Option<&str>) {
+        let Some(turn) = &mut self.turns.open else { return };
+        let (name, number) = reference.and_then(read_ref).unwrap_or((format!("block.{index}"), 0));
+        turn.next_block = turn.next_block.max(index.saturating_add(1));
+        let block = turn.blocks.entry(name).or_insert_with(|| Block {
+            index,
+            text: String::new(),
+            next_piece: 0,
+            held: BTreeMap::new(),
+            held_bytes: 0,
+        });
+        block.text.push_str(delta);
+        block.next_piece = number + 1;
+    }
+
+    pub(super) fn saw_text_over(&mut self, index: u64, reference: Option<&str>) {
+        if let Some((name, number)) = reference.and_then(read_ref) {
+            self.turns.over.insert(key(&name), number);
+        }
+        if let Some(turn) = &mut self.turns.open {
+            turn.next_block = turn.next_block.max(index.saturating_add(1));
+            turn.blocks.retain(|_, block| block.index != index);
+        }
+    }
+}
+
+/// The source's name of a piece: of its text, and its number.
+fn source_ref(name: &str, number: u64) -> String {
+    format!("{name}#{number}")
+}
+
+fn read_ref(text: &str) -> Option<(String, u64)> {
+    let (name, number) = text.rsplit_once('#')?;
+    Some((name.to_owned(), number.parse().ok()?))
+}
+
+/// A number that every reader counts alike.
+pub(super) fn counted(number: Option<u64>) -> Option<u64> {
+    number.filter(|number| *number < recount_event::limits::INTEGER_MAX)
+}
