@@ -36,7 +36,7 @@ impl Hook {
 
 /// Hooks of one session that were not kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Dropped {
+struct DroppedHooks {
     agent: String,
     session: Option<String>,
     reason: String,
@@ -45,7 +45,7 @@ struct Dropped {
     last_at_ms: u64,
 }
 
-impl Dropped {
+impl DroppedHooks {
     fn into_hook(self) -> Hook {
         let body = json!({
             "hook_event_name": DROPPED,
@@ -73,7 +73,7 @@ pub(crate) struct Spool {
 
 /// What `recount connect --status` shows.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Waiting {
+pub(crate) struct SpoolContent {
     pub(crate) hooks: u64,
     pub(crate) bytes: u64,
     pub(crate) dropped: u64,
@@ -100,12 +100,12 @@ impl Spool {
         Ok(Spool { folder })
     }
 
-    pub(crate) fn waiting(folder: &Path) -> Waiting {
+    pub(crate) fn waiting(folder: &Path) -> SpoolContent {
         let path = folder.join("hooks.jsonl");
         let bytes = fs::metadata(&path).map_or(0, |found| found.len());
         let lines = File::open(&path).map(|file| BufReader::new(file).split(b'\n').count());
         let dropped = read_dropped(&folder.join("dropped.json"));
-        Waiting {
+        SpoolContent {
             hooks: lines.map_or(0, |lines| u64::try_from(lines).unwrap_or(u64::MAX)),
             bytes,
             dropped: dropped.iter().map(|dropped| dropped.count).sum(),
@@ -164,7 +164,7 @@ impl Spool {
             let known = all.iter().any(|dropped| dropped.agent == hook.agent && dropped.session == session);
             session = session.filter(|_| known);
         }
-        let same = |dropped: &&mut Dropped| {
+        let same = |dropped: &&mut DroppedHooks| {
             dropped.agent == hook.agent && dropped.session == session && dropped.reason == reason
         };
         match all.iter_mut().find(same) {
@@ -172,7 +172,7 @@ impl Spool {
                 dropped.count += 1;
                 dropped.last_at_ms = hook.at_ms;
             }
-            None => all.push(Dropped {
+            None => all.push(DroppedHooks {
                 agent: hook.agent.clone(),
                 session,
                 reason: reason.to_owned(),
@@ -330,7 +330,7 @@ fn write_lines(file: &mut File, size: u64, lines: &[u8]) -> io::Result<()> {
     file.write_all(lines)
 }
 
-fn read_dropped(path: &Path) -> Vec<Dropped> {
+fn read_dropped(path: &Path) -> Vec<DroppedHooks> {
     fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
