@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::agent::{claude, events, pending, post, runs, tell, the, types, until};
+use crate::held::{Held, hold};
 use crate::house::House;
-use crate::wire::{Reply, Wire, request};
 
 const ASK: &str = "?ask=1&wait_seconds=60";
 
@@ -33,18 +33,13 @@ async fn before(house: &House) {
 }
 
 /// The request of a permission that is held open.
-async fn asks(house: &House, query: &str) -> Wire {
-    let mut wire = Wire::connect(house.address).await;
+fn asks(house: &House, query: &str) -> Held {
     let body = claude("PermissionRequest", Some("p-1"), call()).to_string();
-    let target = format!("/hooks/claude/PermissionRequest{query}");
-    wire.send(&request(house.address, "POST", &target, &[], Some(body.as_bytes()))).await;
-    wire
+    hold(house, &format!("/hooks/claude/PermissionRequest{query}"), &body)
 }
 
-async fn answer(mut wire: Wire) -> Value {
-    let reply: Reply = wire.reply("POST").await.expect("an answer");
-    assert_eq!(reply.status, 200, "{}", reply.text());
-    reply.json()
+async fn answer(held: Held) -> Value {
+    held.await.expect("the request is answered")
 }
 
 async fn resolves(house: &House, approval: &Value, body: &str) {
@@ -65,15 +60,15 @@ async fn a_yes_and_a_no_from_a_face_reach_the_agent() {
     ] {
         let house = House::memory().await;
         before(&house).await;
-        let wire = asks(&house, ASK).await;
+        let wire = asks(&house, ASK);
         let approval = pending(&house).await;
         assert_eq!((&approval["tool_call_id"], &approval["summary"]), (&json!("toolu_01"), &json!("Bash: rm -r build")));
         // The same request again waits for the same answer.
-        let again = asks(&house, ASK).await;
+        let again = asks(&house, ASK);
         resolves(&house, &approval, body).await;
         let expected = json!({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}});
         assert_eq!(answer(wire).await, expected);
-        drop(again);
+        assert_eq!(answer(again).await, expected);
         let denied = decision["behavior"] == "deny";
         if !denied {
             tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))]).await;
@@ -91,7 +86,7 @@ async fn a_yes_and_a_no_from_a_face_reach_the_agent() {
 async fn what_the_agents_own_dialog_decides_withdraws_the_approval() {
     let house = House::memory().await;
     before(&house).await;
-    let wire = asks(&house, ASK).await;
+    let wire = asks(&house, ASK);
     let approval = pending(&house).await;
     tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))]).await;
     assert_eq!(answer(wire).await, json!({}));
@@ -113,7 +108,7 @@ async fn an_agent_that_stops_leaves_or_is_not_answered_in_time_decides_itself() 
     // It stops.
     let house = House::memory().await;
     before(&house).await;
-    let wire = asks(&house, ASK).await;
+    let wire = asks(&house, ASK);
     pending(&house).await;
     tell(&house, "claude", &[claude("SessionEnd", None, json!({"reason": "other"}))]).await;
     assert_eq!(answer(wire).await, json!({}));
@@ -122,10 +117,10 @@ async fn an_agent_that_stops_leaves_or_is_not_answered_in_time_decides_itself() 
     for (query, leaves) in [(ASK, true), ("?ask=1&wait_seconds=1", false)] {
         let house = House::memory().await;
         before(&house).await;
-        let wire = asks(&house, query).await;
+        let wire = asks(&house, query);
         pending(&house).await;
         if leaves {
-            drop(wire);
+            wire.abort();
         } else {
             assert_eq!(answer(wire).await, json!({}));
         }

@@ -107,7 +107,6 @@ async fn what_is_no_hook_is_refused_by_name_and_records_nothing() {
     let json_type = [("content-type", "application/json")];
     let body = claude("Stop", None, json!({})).to_string();
     let nameless = r#"{"hook_event_name":"Stop"}"#;
-    let large = format!("{{\"session_id\":\"s\",\"x\":\"{}\"}}", "x".repeat(5 << 20));
     for (target, body, code) in [
         ("/hooks/claude/Stop", "{", Code::BodyMalformed),
         ("/hooks/claude/Stop", "[]", Code::BodyMalformed),
@@ -116,16 +115,12 @@ async fn what_is_no_hook_is_refused_by_name_and_records_nothing() {
         ("/hooks/claude/Stop?ask=2", body.as_str(), Code::ParameterInvalid),
         ("/hooks/claude/Stop?wait_seconds=0", body.as_str(), Code::ParameterInvalid),
         ("/hooks/claude/Stop?asks=1", body.as_str(), Code::ParameterInvalid),
-        ("/hooks/claude/Stop", large.as_str(), Code::BodyTooLarge),
     ] {
         let reply = house.ask("POST", target, &json_type, Some(body.as_bytes())).await;
         check_problem(&reply, code, target);
     }
     let plain = house.ask("POST", "/hooks/claude/Stop", &[("content-type", "text/plain")], Some(body.as_bytes())).await;
     check_problem(&plain, Code::MediaTypeUnsupported, "a type that pages may send");
-    let page = [("content-type", "application/json"), ("origin", "http://evil.example")];
-    let page = house.ask("POST", "/hooks/claude/Stop", &page, Some(body.as_bytes())).await;
-    check_problem(&page, Code::OriginRefused, "a page of another site");
     assert!(runs(&house).await.is_empty());
 }
 
