@@ -101,8 +101,16 @@ impl std::fmt::Display for Unreadable {
 }
 
 /// Names of fields that tell where an event belongs, not what it says.
-const CONTEXT: &[&str] =
-    &["session_id", "transcript_path", "cwd", "permission_mode", "model", "version", "cli_version"];
+const CONTEXT: &[&str] = &[
+    "session_id",
+    "transcript_path",
+    "cwd",
+    "permission_mode",
+    "model",
+    "version",
+    "cli_version",
+    "timestamp",
+];
 
 /// Reads the body of a hook. `event` is the name in the address; the body's own `hook_event_name` goes before it.
 pub fn read(agent: &str, event: &str, body: Value) -> Result<Hook, Unreadable> {
@@ -241,8 +249,10 @@ impl Hook {
             }
             Seen::Text { name, piece, text, is_last } => {
                 recording.text_delta(name, *piece, text);
-                if *is_last {
-                    recording.text_end(name, None);
+                match piece {
+                    Some(piece) if *is_last => recording.text_last(name, *piece),
+                    None if *is_last => recording.text_end(name, None),
+                    _ => {}
                 }
                 self.rest(recording);
             }

@@ -39,7 +39,10 @@ fn bodies_become_typed_events_and_their_other_fields_stay() {
                 ("UserPromptSubmit", with_session(json!({"prompt": "go", "prompt_id": "p"}))),
                 ("PreToolUse", with_session(call.clone())),
                 ("PostToolUse", with_session(call)),
-                ("MessageDisplay", with_session(json!({"message_id": "m", "index": 0, "final": true, "delta": "hi"}))),
+                (
+                    "MessageDisplay",
+                    with_session(json!({"message_id": "m", "index": 0, "final": true, "delta": "hi"}))
+                ),
                 ("MessageDisplay", with_session(json!({"message_id": "m", "index": 0, "delta": 7}))),
                 ("Stop", with_session(json!({"stop_hook_active": false}))),
             ]
@@ -69,12 +72,18 @@ fn what_is_no_hook_is_said_to_be_none() {
         assert_eq!(read("claude", nameless), Err(Unreadable::NoSession));
     }
     let other = json!({"session_id": "s", "hook_event_name": "PreCompact"});
-    assert_eq!(read("claude", other).as_deref(), Ok("PreCompact"), "the body's own name goes before the address");
+    assert_eq!(
+        read("claude", other).as_deref(),
+        Ok("PreCompact"),
+        "the body's own name goes before the address"
+    );
 }
 
 #[test]
 fn only_a_clear_answer_decides() {
-    let decision = |agent, answer| hooks::permission_answer(agent, answer, None)["hookSpecificOutput"]["decision"].clone();
+    let decision = |agent, answer| {
+        hooks::permission_answer(agent, answer, None)["hookSpecificOutput"]["decision"].clone()
+    };
     for agent in ["claude", "codex"] {
         assert_eq!(decision(agent, Some(Answer::Approved)), json!({"behavior": "allow"}));
         assert_eq!(decision(agent, Some(Answer::Rejected))["behavior"], "deny");
@@ -95,7 +104,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
-            prop::collection::btree_map("[a-z]{1,3}", inner, 0..3).prop_map(|map| Value::Object(map.into_iter().collect())),
+            prop::collection::btree_map("[a-z]{1,3}", inner, 0..3)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
         ]
     })
 }

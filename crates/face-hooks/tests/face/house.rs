@@ -13,7 +13,7 @@ use recount_engine::{Caller, Engine, Visitor};
 use recount_event::Code;
 use recount_face_aep::SseFraming;
 use recount_face_hooks::FaceState;
-use recount_log::MemoryStore;
+use recount_log::{Append, Guard, MemoryStore, ReadBound, Row, RowPut, RowRange, Store as _, StreamAppend};
 use recount_world::World;
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -27,34 +27,71 @@ pub(crate) struct House {
 }
 
 #[derive(Clone)]
-pub(crate) struct Running(Engine);
+pub(crate) struct Running {
+    engine: Engine,
+    store: Arc<MemoryStore>,
+    folder: Option<PathBuf>,
+}
 
 impl Running {
+    /// Ends the engine. What it acknowledged is there again for the next one.
     pub(crate) async fn stop(self) {
-        self.0.shutdown().await;
+        let copy = copied(&self.store).await;
+        self.engine.shutdown().await;
+        if let Some(folder) = self.folder {
+            STORES.lock().unwrap().get_or_insert_default().insert(folder, Arc::new(copy));
+        }
     }
 }
 
-/// Stores by folder, which outlive an engine.
+/// The events and records of a store; lists are made of them again.
+async fn copied(store: &MemoryStore) -> MemoryStore {
+    let copy = MemoryStore::new();
+    let everything = ReadBound { count: usize::MAX, bytes: usize::MAX };
+    for found in store.read_feed(1, everything).await.unwrap() {
+        let part = StreamAppend {
+            stream: found.stream.clone(),
+            expected_tail: found.record.sequence,
+            records: vec![found.record.bytes.clone()],
+        };
+        copy.append(Append { streams: vec![part], ..Append::default() }).await.unwrap();
+    }
+    for space in ["record.sessions", "record.recorded_sessions", "record.producers"] {
+        let range = RowRange {
+            space: space.into(),
+            prefix: "".into(),
+            after: None,
+            backwards: false,
+            limit: usize::MAX,
+        };
+        let rows = store.rows(range).await.unwrap().into_iter();
+        let put = |row: Row| RowPut {
+            space: space.into(),
+            key: row.key,
+            guard: Guard::Any,
+            value: Some(row.value),
+        };
+        copy.append(Append { rows: rows.map(put).collect(), ..Append::default() }).await.unwrap();
+    }
+    copy
+}
+
+/// Stores by folder, as the last engine left them.
 static STORES: Mutex<Option<HashMap<PathBuf, Arc<MemoryStore>>>> = Mutex::new(None);
 
 impl House {
     pub(crate) async fn memory() -> House {
-        House::over(Arc::new(MemoryStore::new())).await
+        House::over(Arc::new(MemoryStore::new()), None).await
     }
 
     /// A store that is there again under the same folder.
     pub(crate) async fn sqlite(folder: &Path) -> House {
-        let store = {
-            let mut stores = STORES.lock().unwrap();
-            let stores = stores.get_or_insert_default();
-            stores.entry(folder.to_owned()).or_insert_with(|| Arc::new(MemoryStore::new())).clone()
-        };
-        House::over(store).await
+        let left = STORES.lock().unwrap().get_or_insert_default().remove(folder);
+        House::over(left.unwrap_or_default(), Some(folder.to_owned())).await
     }
 
-    async fn over(store: Arc<MemoryStore>) -> House {
-        let engine = Engine::open(store, World::real(), Arc::new(SseFraming)).await.unwrap();
+    async fn over(store: Arc<MemoryStore>, folder: Option<PathBuf>) -> House {
+        let engine = Engine::open(store.clone(), World::real(), Arc::new(SseFraming)).await.unwrap();
         let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
         let router = recount_face_aep::router(recount_face_aep::FaceState::new(100))
             .merge(recount_face_hooks::router(FaceState::default()))
@@ -62,11 +99,18 @@ impl House {
                 request.extensions_mut().insert(visitor.clone());
                 next.run(request)
             }));
-        let router = recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone());
-        House { router, running: Running(engine) }
+        let router =
+            recount_face_aep::identified(router, engine.world().clone(), engine.write().redactor().clone());
+        House { router, running: Running { engine, store, folder } }
     }
 
-    pub(crate) async fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Reply {
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Reply {
         let mut request = http::Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -99,6 +143,10 @@ impl House {
 
 pub(crate) fn check_problem(reply: &Reply, code: Code, about: &str) -> Value {
     let problem = reply.json();
-    assert_eq!((reply.status, problem["code"].as_str()), (code.row().status, Some(code.row().name)), "{about}: {problem}");
+    assert_eq!(
+        (reply.status, problem["code"].as_str()),
+        (code.row().status, Some(code.row().name)),
+        "{about}: {problem}"
+    );
     problem
 }

@@ -10,7 +10,8 @@ pub(crate) type Held = tokio::task::JoinHandle<Value>;
 
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn hold(house: &House, target: &str, body: &str) -> Held {
-    let (address, bytes) = (house.address, request(house.address, "POST", target, &[], Some(body.as_bytes())));
+    let (address, bytes) =
+        (house.address, request(house.address, "POST", target, &[], Some(body.as_bytes())));
     tokio::spawn(async move {
         let mut wire = Wire::connect(address).await;
         wire.send(&bytes).await;
