@@ -9,6 +9,7 @@ mod claude_hooks;
 mod codex_hooks;
 mod draft;
 mod gemini_hooks;
+mod hook_body;
 pub mod hooks;
 mod ids;
 mod kept;

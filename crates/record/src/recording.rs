@@ -7,6 +7,7 @@
 mod calls;
 mod memory;
 mod prompts;
+mod reports;
 mod resume;
 mod turns;
 
@@ -14,8 +15,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub use calls::{CallStart, How, Outcome};
-pub use prompts::{Answer, Decided, Elsewhere, Prompt};
+pub use reports::{Answer, CallStart, Decided, Elsewhere, How, Outcome, Prompt};
 pub use turns::{TurnEnd, TurnStart, Usage};
 
 use crate::draft::{Draft, Fields};
