@@ -15,6 +15,9 @@ use crate::{
     gemini_hooks, limits,
 };
 
+/// Not of an agent: `recount hook` says with it how many hooks it could not keep while the server was away.
+const SPOOL_DROPPED: &str = "recount.spool_dropped";
+
 /// Agents whose hooks are understood.
 pub const AGENTS: &[&str] = &["claude", "codex", "gemini"];
 
@@ -105,6 +108,7 @@ pub fn read(agent: &str, event: &str, body: Value) -> Result<Hook, Unreadable> {
         });
     }
     let seen = match agent {
+        _ if event == SPOOL_DROPPED => Seen::Aside,
         "claude" => claude_hooks::seen(&event, &mut fields),
         "codex" => codex_hooks::seen(&event, &mut fields),
         _ => gemini_hooks::seen(&event, &mut fields),
@@ -236,7 +240,12 @@ impl Hook {
                     Ending::Finished { status: "no_prompt".into() }
                 });
             }
-            Seen::SessionStarted | Seen::Aside | Seen::Other => self.raw(recording),
+            Seen::SessionStarted | Seen::Aside | Seen::Other => {
+                if self.event == SPOOL_DROPPED {
+                    self.gap(recording);
+                }
+                self.raw(recording);
+            }
         }
         false
     }
@@ -304,6 +313,14 @@ impl Hook {
         })
     }
 
+    /// Hooks that are missing from the record.
+    fn gap(&self, recording: &mut Recording) {
+        let reason = self.rest.get("reason").and_then(Value::as_str).unwrap_or("spool_full");
+        let number = |name: &str| self.rest.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let (count, first, last) = (number("count"), number("first_at_ms"), number("last_at_ms"));
+        recording.gap(reason, &format!("{count} hooks between {first} and {last} (milliseconds since 1970)"));
+    }
+
     /// The whole body as an event.
     fn raw(&self, recording: &mut Recording) {
         recording.raw(&self.event, &Value::Object(self.rest.clone()), Some(&self.key));
@@ -325,5 +342,27 @@ impl Hook {
 pub fn withdraw_all(recording: &mut Recording, by: &str, why: &str) {
     for approval in recording.open_approvals() {
         recording.withdraw(&approval, &Elsewhere::undecided(by, why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_that_were_not_kept_are_a_gap_and_open_no_run() {
+        let body = json!({
+            "hook_event_name": SPOOL_DROPPED, "session_id": "s1", "reason": "spool_full", "count": 3,
+            "first_at_ms": 5, "last_at_ms": 9,
+        });
+        let hook = read("codex", SPOOL_DROPPED, body).expect("it can be read");
+        assert!(!hook.opens_run());
+        let mut recording = Recording::begin(&source("codex", None));
+        recording.drain();
+        hook.record(&mut recording, false);
+        let drafts = recording.drain();
+        let gap = drafts.iter().find(|draft| draft.kind == "ext.recount.gap").expect("there is a gap");
+        assert_eq!(gap.data["reason"], "spool_full");
+        assert_eq!(gap.data["what"], "3 hooks between 5 and 9 (milliseconds since 1970)");
     }
 }
