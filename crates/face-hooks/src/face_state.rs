@@ -16,6 +16,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::counted::Counted;
 use crate::error::Refusal;
 use crate::limits;
 use crate::session::{Ask, Incoming, Session, SessionName};
@@ -47,24 +48,6 @@ struct Live {
     used: Instant,
     /// Permissions that it holds open.
     asking: Arc<AtomicUsize>,
-}
-
-/// Counts something for as long as it lives.
-pub(crate) struct Counted(Arc<AtomicUsize>, usize);
-
-impl Counted {
-    /// `None` beyond the bound.
-    fn within(counter: &Arc<AtomicUsize>, more: usize, max: usize) -> Option<Self> {
-        let before = counter.fetch_add(more, Ordering::SeqCst);
-        let counted = Counted(counter.clone(), more);
-        (before + more <= max).then_some(counted)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(self.1, Ordering::SeqCst);
-    }
 }
 
 impl FaceState {

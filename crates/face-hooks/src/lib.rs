@@ -6,6 +6,7 @@
 //!
 //! It must never know other faces, stores or the agent crate. Begin at [`router`].
 
+mod counted;
 mod error;
 mod face_state;
 pub mod limits;

@@ -18,8 +18,8 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::counted::Counted;
 use crate::error::Refusal;
-use crate::face_state::Counted;
 use crate::limits;
 use crate::open_run::{OpenRun, data_of};
 

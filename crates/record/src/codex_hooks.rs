@@ -4,7 +4,7 @@
 
 use crate::Source;
 use crate::claude_hooks;
-use crate::hooks::{BodyFields, Seen};
+use crate::hook_body::{BodyFields, Seen};
 
 pub(crate) fn source() -> Source {
     Source::new(

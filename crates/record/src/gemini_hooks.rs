@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::hooks::{BodyFields, Seen};
+use crate::hook_body::{BodyFields, Seen};
 use crate::{How, Outcome, Source};
 
 pub(crate) fn source() -> Source {

@@ -5,6 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
+pub use crate::hook_body::Seen;
+
+use crate::hook_body::BodyFields;
 use crate::ids::map_id;
 use crate::kept::short;
 use crate::{
@@ -12,49 +15,11 @@ use crate::{
     gemini_hooks, limits,
 };
 
+/// Not of an agent: `recount hook` says with it how many hooks it could not keep while the server was away.
+const SPOOL_DROPPED: &str = "recount.spool_dropped";
+
 /// Agents whose hooks are understood.
 pub const AGENTS: &[&str] = &["claude", "codex", "gemini"];
-
-/// What a hook says.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Seen {
-    /// A session begins, or goes on after a resumption or a compaction.
-    SessionStarted,
-    /// A person sent a prompt.
-    Prompted {
-        text: String,
-    },
-    /// A call is about to be made. Without an id of the agent, `foreign_id` is empty.
-    CallStarting(CallStart),
-    CallEnded {
-        call: CallStart,
-        outcome: Outcome,
-    },
-    /// The agent is about to ask its user for a permission.
-    Permission {
-        call: CallStart,
-        summary: String,
-        preview: Option<(&'static str, String)>,
-    },
-    /// A piece of a text, or all of it.
-    Text {
-        name: String,
-        piece: Option<u64>,
-        text: String,
-        is_last: bool,
-    },
-    /// The agent has answered the prompt. `last_text` is its last message, if the hook has it.
-    Stopped {
-        last_text: Option<String>,
-        error: Option<String>,
-    },
-    SessionEnded {
-        reason: String,
-    },
-    /// Something beside the account, such as a notification: it opens no run.
-    Aside,
-    Other,
-}
 
 /// One event of a hook.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,8 +66,16 @@ impl std::fmt::Display for Unreadable {
 }
 
 /// Names of fields that tell where an event belongs, not what it says.
-const CONTEXT: &[&str] =
-    &["session_id", "transcript_path", "cwd", "permission_mode", "model", "version", "cli_version"];
+const CONTEXT: &[&str] = &[
+    "session_id",
+    "transcript_path",
+    "cwd",
+    "permission_mode",
+    "model",
+    "version",
+    "cli_version",
+    "timestamp",
+];
 
 /// Reads the body of a hook. `event` is the name in the address; the body's own `hook_event_name` goes before it.
 pub fn read(agent: &str, event: &str, body: Value) -> Result<Hook, Unreadable> {
@@ -135,6 +108,7 @@ pub fn read(agent: &str, event: &str, body: Value) -> Result<Hook, Unreadable> {
         });
     }
     let seen = match agent {
+        _ if event == SPOOL_DROPPED => Seen::Aside,
         "claude" => claude_hooks::seen(&event, &mut fields),
         "codex" => codex_hooks::seen(&event, &mut fields),
         _ => gemini_hooks::seen(&event, &mut fields),
@@ -241,8 +215,10 @@ impl Hook {
             }
             Seen::Text { name, piece, text, is_last } => {
                 recording.text_delta(name, *piece, text);
-                if *is_last {
-                    recording.text_end(name, None);
+                match piece {
+                    Some(piece) if *is_last => recording.text_last(name, *piece),
+                    None if *is_last => recording.text_end(name, None),
+                    _ => {}
                 }
                 self.rest(recording);
             }
@@ -264,7 +240,12 @@ impl Hook {
                     Ending::Finished { status: "no_prompt".into() }
                 });
             }
-            Seen::SessionStarted | Seen::Aside | Seen::Other => self.raw(recording),
+            Seen::SessionStarted | Seen::Aside | Seen::Other => {
+                if self.event == SPOOL_DROPPED {
+                    self.gap(recording);
+                }
+                self.raw(recording);
+            }
         }
         false
     }
@@ -332,6 +313,14 @@ impl Hook {
         })
     }
 
+    /// Hooks that are missing from the record.
+    fn gap(&self, recording: &mut Recording) {
+        let reason = self.rest.get("reason").and_then(Value::as_str).unwrap_or("spool_full");
+        let number = |name: &str| self.rest.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let (count, first, last) = (number("count"), number("first_at_ms"), number("last_at_ms"));
+        recording.gap(reason, &format!("{count} hooks between {first} and {last} (milliseconds since 1970)"));
+    }
+
     /// The whole body as an event.
     fn raw(&self, recording: &mut Recording) {
         recording.raw(&self.event, &Value::Object(self.rest.clone()), Some(&self.key));
@@ -356,68 +345,24 @@ pub fn withdraw_all(recording: &mut Recording, by: &str, why: &str) {
     }
 }
 
-/// The fields of a body that are not taken yet.
-pub(crate) struct BodyFields(pub(crate) Map<String, Value>);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl BodyFields {
-    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name)
+    #[test]
+    fn hooks_that_were_not_kept_are_a_gap_and_open_no_run() {
+        let body = json!({
+            "hook_event_name": SPOOL_DROPPED, "session_id": "s1", "reason": "spool_full", "count": 3,
+            "first_at_ms": 5, "last_at_ms": 9,
+        });
+        let hook = read("codex", SPOOL_DROPPED, body).expect("it can be read");
+        assert!(!hook.opens_run());
+        let mut recording = Recording::begin(&source("codex", None));
+        recording.drain();
+        hook.record(&mut recording, false);
+        let drafts = recording.drain();
+        let gap = drafts.iter().find(|draft| draft.kind == "ext.recount.gap").expect("there is a gap");
+        assert_eq!(gap.data["reason"], "spool_full");
+        assert_eq!(gap.data["what"], "3 hooks between 5 and 9 (milliseconds since 1970)");
     }
-
-    pub(crate) fn take_text(&mut self, name: &str) -> Option<String> {
-        match self.0.remove(name) {
-            Some(Value::String(text)) => Some(text),
-            Some(other) => {
-                self.0.insert(name.to_owned(), other);
-                None
-            }
-            None => None,
-        }
-    }
-
-    pub(crate) fn take_number(&mut self, name: &str) -> Option<u64> {
-        let number = self.0.get(name)?.as_u64()?;
-        self.0.remove(name);
-        Some(number)
-    }
-
-    pub(crate) fn take_bool(&mut self, name: &str) -> bool {
-        match self.0.get(name) {
-            Some(Value::Bool(value)) => {
-                let value = *value;
-                self.0.remove(name);
-                value
-            }
-            _ => false,
-        }
-    }
-
-    /// The call that a body is about.
-    pub(crate) fn call(&mut self) -> CallStart {
-        let name = self.take_text("tool_name").unwrap_or_default();
-        let input = self.take("tool_input").unwrap_or(Value::Null);
-        let foreign_id = self.take_text("tool_use_id").unwrap_or_default();
-        let mcp = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
-        let mcp = mcp.map(|(server, tool)| (server.to_owned(), tool.to_owned()));
-        let kind = if mcp.is_some() { Some("mcp".to_owned()) } else { None };
-        CallStart { foreign_id, summary: in_one_line(&name, &input), name, input, kind, mcp }
-    }
-}
-
-/// The telling part of an input, in one line.
-fn in_one_line(name: &str, input: &Value) -> Option<String> {
-    let telling = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
-    let text = telling.iter().find_map(|field| input.get(*field).and_then(Value::as_str))?;
-    Some(short(&format!("{name}: {}", text.lines().next().unwrap_or("")), limits::NAME_BYTES_MAX * 2))
-}
-
-/// What a person reads before deciding on a call.
-pub(crate) fn permission(call: CallStart) -> Seen {
-    let command = call.input.get("command").and_then(Value::as_str);
-    let preview = match command {
-        Some(command) => ("command", command.to_owned()),
-        None => ("input", serde_json::to_string_pretty(&call.input).unwrap_or_default()),
-    };
-    let summary = call.summary.clone().unwrap_or_else(|| format!("{} with an input", call.name));
-    Seen::Permission { call, summary, preview: Some(preview) }
 }

@@ -12,6 +12,7 @@ mod codex_hooks;
 pub mod codex_rollouts;
 mod draft;
 mod gemini_hooks;
+mod hook_body;
 pub mod hooks;
 mod ids;
 mod kept;

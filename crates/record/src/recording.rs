@@ -8,6 +8,7 @@ mod beside;
 mod calls;
 mod memory;
 mod prompts;
+mod reports;
 mod resume;
 mod turns;
 
@@ -16,8 +17,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 pub use beside::{PatchFacts, Todo};
-pub use calls::{CallStart, How, Outcome};
-pub use prompts::{Answer, Decided, Elsewhere, Prompt};
+pub use reports::{Answer, CallStart, Decided, Elsewhere, How, Outcome, Prompt};
 pub use turns::{TurnEnd, TurnStart, Usage};
 
 use crate::draft::{Draft, Fields};

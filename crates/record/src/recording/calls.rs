@@ -3,56 +3,12 @@
 use serde_json::{Value, json};
 
 use super::Recording;
-use super::prompts::Elsewhere;
+use super::reports::{CallStart, Elsewhere, How, Outcome};
 use super::turns::counted;
 use crate::draft::Fields;
 use crate::ids::{key, map_id};
 use crate::kept::{keep, short};
 use crate::limits;
-
-/// A call that the agent is about to make.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CallStart {
-    /// The agent's id of the call.
-    pub foreign_id: String,
-    pub name: String,
-    pub input: Value,
-    /// The input in one line.
-    pub summary: Option<String>,
-    /// The kind of tool, such as `shell`, `file` or `mcp`.
-    pub kind: Option<String>,
-    /// For MCP: the server and the name of the tool there.
-    pub mcp: Option<(String, String)>,
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    Completed,
-    Failed,
-    Cancelled,
-    TimedOut,
-    /// It was not carried out, because a person or a rule said no.
-    Refused,
-}
-
-/// What became of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    pub how: How,
-    pub output: Option<Value>,
-    /// The error, for people; for a refusal the reason.
-    pub error: Option<String>,
-    pub code: Option<String>,
-    pub duration_ms: Option<u64>,
-    pub summary: Option<String>,
-}
-
-impl Outcome {
-    pub fn of(how: How) -> Self {
-        Outcome { how, output: None, error: None, code: None, duration_ms: None, summary: None }
-    }
-}
 
 #[derive(Debug, Clone)]
 pub(super) struct OpenCall {

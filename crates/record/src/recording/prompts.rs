@@ -1,71 +1,11 @@
 //! Permissions: asked of Recount's faces, answered there, or withdrawn because they were decided elsewhere.
 
 use super::Recording;
-use super::calls::CallStart;
+use super::reports::{Answer, Decided, Elsewhere, Prompt};
 use crate::draft::Fields;
 use crate::ids::map_id;
 use crate::kept::{cut, short};
 use crate::limits;
-
-/// A permission that the agent asks for.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Prompt {
-    /// Unique among all approvals of the server, such as `appr_` and a ULID.
-    pub approval_id: String,
-    /// The call that it is about; it is recorded first, if it is not yet.
-    pub call: CallStart,
-    /// One line for people.
-    pub summary: String,
-    /// What a person reads before deciding, and its kind: `command`, `diff` or `input`.
-    pub preview: Option<(&'static str, String)>,
-    /// `low`, `medium` or `high`.
-    pub risk_level: Option<&'static str>,
-    /// How long an answer is waited for. The recorder withdraws the approval then; give the server a little more.
-    pub timeout_seconds: Option<u64>,
-}
-
-/// What a face of Recount answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    Approved,
-    Rejected,
-    /// Nobody answered in time, and the default, to reject, was applied.
-    TimedOut,
-}
-
-/// A decision that was made elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decided {
-    Approved,
-    Rejected,
-    /// Not yet, or it is not known.
-    Undecided,
-}
-
-/// Who decided elsewhere, and what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// Such as `claude` or `editor`: where it was decided. What a person is called there is rarely known.
-    pub by: String,
-    pub decided: Decided,
-    pub comment: String,
-}
-
-impl Elsewhere {
-    pub fn approved(by: &str) -> Self {
-        let comment = "the agent went on with the call, which was approved outside Recount".into();
-        Elsewhere { by: by.to_owned(), decided: Decided::Approved, comment }
-    }
-
-    pub fn rejected(by: &str) -> Self {
-        let comment = "the call was refused outside Recount".into();
-        Elsewhere { by: by.to_owned(), decided: Decided::Rejected, comment }
-    }
-
-    pub fn undecided(by: &str, comment: &str) -> Self {
-        Elsewhere { by: by.to_owned(), decided: Decided::Undecided, comment: comment.to_owned() }
-    }
-}
 
 #[derive(Debug, Clone)]
 pub(super) struct OpenPrompt {

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::calls::{How, OpenCall};
+use super::Recording;
+use super::calls::OpenCall;
 use super::prompts::OpenPrompt;
-use super::{Answer, Recording};
+use super::reports::{Answer, How};
 use crate::ids::key;
 use crate::source::Source;
 

@@ -59,6 +59,8 @@ struct Block {
     next_piece: u64,
     held: BTreeMap<u64, String>,
     held_bytes: usize,
+    /// The number of its last piece, if that is known.
+    last: Option<u64>,
 }
 
 impl Recording {
@@ -144,6 +146,14 @@ impl Recording {
         self.close_text(&name, false);
     }
 
+    /// A piece is the last one of its text: the text is complete when all before it have come.
+    pub fn text_last(&mut self, text: &str, piece: u64) {
+        let name = map_id(text);
+        let Some(block) = self.block(&name) else { return };
+        block.last = Some(piece);
+        self.follow(&name);
+    }
+
     /// A whole text of which there were no pieces.
     pub fn text(&mut self, text: &str, whole: &str) {
         self.text_end(text, Some(whole));
@@ -163,9 +173,20 @@ impl Recording {
                 self.append(name, number, start);
             }
             if is_more {
+                // What waits goes on waiting in the next block.
+                let waits = self.block(name).map(|block| {
+                    (
+                        std::mem::take(&mut block.held),
+                        std::mem::take(&mut block.held_bytes),
+                        block.last.take(),
+                    )
+                });
                 self.close_text(name, false);
                 if self.open_block(name, number).is_none() {
                     return self.outside(rest);
+                }
+                if let (Some(block), Some(waits)) = (self.block(name), waits) {
+                    (block.held, block.held_bytes, block.last) = waits;
                 }
             }
         }
@@ -212,7 +233,14 @@ impl Recording {
         let turn = self.turns.open.as_mut()?;
         let index = turn.next_block;
         turn.next_block += 1;
-        let block = Block { index, text: String::new(), next_piece, held: BTreeMap::new(), held_bytes: 0 };
+        let block = Block {
+            index,
+            text: String::new(),
+            next_piece,
+            held: BTreeMap::new(),
+            held_bytes: 0,
+            last: None,
+        };
         turn.blocks.insert(name.to_owned(), block);
         Some(())
     }
@@ -239,6 +267,14 @@ impl Recording {
     fn follow(&mut self, name: &str) {
         while let Some(block) = self.block(name) {
             let next = block.next_piece;
+            if block.last.is_some_and(|last| last < next) {
+                let is_over = std::mem::take(&mut block.held).is_empty();
+                block.held_bytes = 0;
+                if !is_over {
+                    self.gap("piece_lost", &format!("pieces after the last one of the text {name}"));
+                }
+                return self.close_text(name, false);
+            }
             let Some(delta) = block.held.remove(&next) else { return };
             block.held_bytes -= delta.len();
             self.piece(name, next, &delta);
@@ -306,6 +342,7 @@ impl Recording {
             next_piece: 0,
             held: BTreeMap::new(),
             held_bytes: 0,
+            last: None,
         });
         block.text.push_str(delta);
         block.next_piece = number + 1;

@@ -33,8 +33,16 @@ pub(crate) fn story() -> Vec<Value> {
     vec![
         claude("SessionStart", None, json!({"source": "startup", "model": "claude-opus-4"})),
         claude("UserPromptSubmit", p, json!({"prompt": "list the files"})),
-        claude("MessageDisplay", p, json!({"turn_id": "t-1", "message_id": "m-1", "index": 0, "final": false, "delta": "I will "})),
-        claude("MessageDisplay", p, json!({"turn_id": "t-1", "message_id": "m-1", "index": 1, "final": true, "delta": "look."})),
+        claude(
+            "MessageDisplay",
+            p,
+            json!({"turn_id": "t-1", "message_id": "m-1", "index": 0, "final": false, "delta": "I will "}),
+        ),
+        claude(
+            "MessageDisplay",
+            p,
+            json!({"turn_id": "t-1", "message_id": "m-1", "index": 1, "final": true, "delta": "look."}),
+        ),
         claude("PreToolUse", p, json!({"tool_name": "Bash", "tool_input": bash, "tool_use_id": "toolu_01"})),
         claude(
             "PostToolUse",
@@ -43,9 +51,17 @@ pub(crate) fn story() -> Vec<Value> {
                    "tool_response": {"stdout": "a b", "stderr": "", "interrupted": false}}),
         ),
         claude("SubagentStart", p, json!({"agent_id": "sub-1", "agent_type": "Explore"})),
-        claude("SubagentStop", p, json!({"agent_id": "sub-1", "agent_type": "Explore", "stop_hook_active": false})),
+        claude(
+            "SubagentStop",
+            p,
+            json!({"agent_id": "sub-1", "agent_type": "Explore", "stop_hook_active": false}),
+        ),
         claude("PreCompact", p, json!({"trigger": "auto", "custom_instructions": ""})),
-        claude("MessageDisplay", p, json!({"turn_id": "t-1", "message_id": "m-2", "index": 0, "final": true, "delta": "a and b"})),
+        claude(
+            "MessageDisplay",
+            p,
+            json!({"turn_id": "t-1", "message_id": "m-2", "index": 0, "final": true, "delta": "a and b"}),
+        ),
         claude("Stop", p, json!({"stop_hook_active": false, "last_assistant_message": "a and b"})),
     ]
 }

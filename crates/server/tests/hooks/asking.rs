@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::agent::{claude, events, pending, post, runs, tell, the, types, until};
+use crate::held::{Held, hold};
 use crate::house::House;
-use crate::wire::{Reply, Wire, request};
 
 const ASK: &str = "?ask=1&wait_seconds=60";
 
@@ -33,22 +33,18 @@ async fn before(house: &House) {
 }
 
 /// The request of a permission that is held open.
-async fn asks(house: &House, query: &str) -> Wire {
-    let mut wire = Wire::connect(house.address).await;
+fn asks(house: &House, query: &str) -> Held {
     let body = claude("PermissionRequest", Some("p-1"), call()).to_string();
-    let target = format!("/hooks/claude/PermissionRequest{query}");
-    wire.send(&request(house.address, "POST", &target, &[], Some(body.as_bytes()))).await;
-    wire
+    hold(house, &format!("/hooks/claude/PermissionRequest{query}"), &body)
 }
 
-async fn answer(mut wire: Wire) -> Value {
-    let reply: Reply = wire.reply("POST").await.expect("an answer");
-    assert_eq!(reply.status, 200, "{}", reply.text());
-    reply.json()
+async fn answer(held: Held) -> Value {
+    held.await.expect("the request is answered")
 }
 
 async fn resolves(house: &House, approval: &Value, body: &str) {
-    let reply = house.post(&format!("/v1/approvals/{}/resolve", approval["id"].as_str().unwrap()), body).await;
+    let reply =
+        house.post(&format!("/v1/approvals/{}/resolve", approval["id"].as_str().unwrap()), body).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
 }
 
@@ -61,22 +57,34 @@ async fn first_run(house: &House) -> Vec<(String, Value)> {
 async fn a_yes_and_a_no_from_a_face_reach_the_agent() {
     for (body, decision) in [
         (r#"{"decision":"approve"}"#, json!({"behavior": "allow"})),
-        (r#"{"decision":"reject","comment":"keep it"}"#, json!({"behavior": "deny", "message": "denied in Recount: keep it"})),
+        (
+            r#"{"decision":"reject","comment":"keep it"}"#,
+            json!({"behavior": "deny", "message": "denied in Recount: keep it"}),
+        ),
     ] {
         let house = House::memory().await;
         before(&house).await;
-        let wire = asks(&house, ASK).await;
+        let wire = asks(&house, ASK);
         let approval = pending(&house).await;
-        assert_eq!((&approval["tool_call_id"], &approval["summary"]), (&json!("toolu_01"), &json!("Bash: rm -r build")));
+        assert_eq!(
+            (&approval["tool_call_id"], &approval["summary"]),
+            (&json!("toolu_01"), &json!("Bash: rm -r build"))
+        );
         // The same request again waits for the same answer.
-        let again = asks(&house, ASK).await;
+        let again = asks(&house, ASK);
         resolves(&house, &approval, body).await;
-        let expected = json!({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}});
+        let expected =
+            json!({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}});
         assert_eq!(answer(wire).await, expected);
-        drop(again);
+        assert_eq!(answer(again).await, expected);
         let denied = decision["behavior"] == "deny";
         if !denied {
-            tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))]).await;
+            tell(
+                &house,
+                "claude",
+                &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))],
+            )
+            .await;
         }
         tell(&house, "claude", &[claude("Stop", Some("p-1"), json!({}))]).await;
         let all = first_run(&house).await;
@@ -91,9 +99,10 @@ async fn a_yes_and_a_no_from_a_face_reach_the_agent() {
 async fn what_the_agents_own_dialog_decides_withdraws_the_approval() {
     let house = House::memory().await;
     before(&house).await;
-    let wire = asks(&house, ASK).await;
+    let wire = asks(&house, ASK);
     let approval = pending(&house).await;
-    tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))]).await;
+    tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))])
+        .await;
     assert_eq!(answer(wire).await, json!({}));
     let all = first_run(&house).await;
     let resolved = the(&all, "approval.resolved");
@@ -103,7 +112,10 @@ async fn what_the_agents_own_dialog_decides_withdraws_the_approval() {
     );
     the(&all, "tool.completed");
     let late = house
-        .post(&format!("/v1/approvals/{}/resolve", approval["id"].as_str().unwrap()), r#"{"decision":"approve"}"#)
+        .post(
+            &format!("/v1/approvals/{}/resolve", approval["id"].as_str().unwrap()),
+            r#"{"decision":"approve"}"#,
+        )
         .await;
     assert_eq!(late.status, 409, "{}", late.text());
 }
@@ -113,7 +125,7 @@ async fn an_agent_that_stops_leaves_or_is_not_answered_in_time_decides_itself() 
     // It stops.
     let house = House::memory().await;
     before(&house).await;
-    let wire = asks(&house, ASK).await;
+    let wire = asks(&house, ASK);
     pending(&house).await;
     tell(&house, "claude", &[claude("SessionEnd", None, json!({"reason": "other"}))]).await;
     assert_eq!(answer(wire).await, json!({}));
@@ -122,10 +134,10 @@ async fn an_agent_that_stops_leaves_or_is_not_answered_in_time_decides_itself() 
     for (query, leaves) in [(ASK, true), ("?ask=1&wait_seconds=1", false)] {
         let house = House::memory().await;
         before(&house).await;
-        let wire = asks(&house, query).await;
+        let wire = asks(&house, query);
         pending(&house).await;
         if leaves {
-            drop(wire);
+            wire.abort();
         } else {
             assert_eq!(answer(wire).await, json!({}));
         }
@@ -135,7 +147,8 @@ async fn an_agent_that_stops_leaves_or_is_not_answered_in_time_decides_itself() 
         })
         .await;
         assert_eq!(resolved["decided_elsewhere"], "undecided");
-        tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))]).await;
+        tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))])
+            .await;
         the(&first_run(&house).await, "tool.completed");
     }
 }
@@ -150,7 +163,8 @@ async fn a_recording_without_asking_answers_at_once_and_an_operator_may_cancel_t
     let cancel = house.post(&format!("/v1/runs/{}/cancel", run["id"].as_str().unwrap()), "{}").await;
     assert_eq!(cancel.status, 200, "{}", cancel.text());
     // The agent goes on all the same, and that is recorded in a run of its own.
-    tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))]).await;
+    tell(&house, "claude", &[claude("PostToolUse", Some("p-1"), named(json!({"tool_response": "ok"})))])
+        .await;
     let runs = runs(&house).await;
     assert_eq!((runs.len(), &runs[0]["status"]), (2, &json!("cancelled")));
     the(&events(&house, &runs[1]).await, "tool.completed");

@@ -12,4 +12,6 @@ mod wire;
 mod agent;
 mod asking;
 mod bad_days;
+mod guarded;
+mod held;
 mod recording;

@@ -18,10 +18,11 @@ async fn a_session_of_claude_code_is_a_session_with_a_run_for_each_prompt() {
     let runs = runs(&house).await;
     assert_eq!(runs.len(), 2, "{runs:?}");
     let of = |run: &Value| (run["title"].clone(), run["status"].clone(), run["driver"].clone());
-    assert_eq!(of(&runs[0]), (json!("list the files"), json!("completed"), json!("external")));
-    assert_eq!(of(&runs[1]), (json!("thanks"), json!("completed"), json!("external")));
+    assert_eq!(of(&runs[0]), (json!("list the files"), json!("finished"), json!("external")));
+    assert_eq!(of(&runs[1]), (json!("thanks"), json!("finished"), json!("external")));
     assert_eq!(runs[0]["session_id"], runs[1]["session_id"]);
-    let session = house.get(&format!("/v1/sessions/{}", runs[0]["session_id"].as_str().unwrap())).await.data();
+    let session =
+        house.get(&format!("/v1/sessions/{}", runs[0]["session_id"].as_str().unwrap())).await.data();
     assert_eq!(session["title"], "claude in /home/ann/project");
 
     let first = events(&house, &runs[0]).await;
@@ -55,7 +56,10 @@ async fn a_session_of_claude_code_is_a_session_with_a_run_for_each_prompt() {
     let source = the(&first, "ext.recount.source");
     assert_eq!(source["source"], "claude-code-hooks");
     assert!(source["does_not_show"].as_array().unwrap().contains(&json!("tokens and cost")));
-    assert_eq!(the(&first, "ext.recount.session")["raw"]["session_id"], "11111111-2222-3333-4444-555555555555");
+    assert_eq!(
+        the(&first, "ext.recount.session")["raw"]["session_id"],
+        "11111111-2222-3333-4444-555555555555"
+    );
     assert_eq!(*the(&first, "user.message"), json!({"message_id": "p-1", "text": "list the files"}));
     assert_eq!(the(&first, "tool.completed")["output"]["stdout"], "a b");
     assert_eq!(the(&first, "tool.completed")["duration_ms"], 12);
@@ -82,10 +86,18 @@ async fn failures_denials_and_unknown_events_are_recorded_as_what_they_are() {
             claude("PreToolUse", p, call("a")),
             claude("PostToolUseFailure", p, with(call("a"), json!({"error": "no such table"}))),
             claude("PreToolUse", p, call("b")),
-            claude("PermissionRequest", p, json!({"tool_name": "mcp__db__drop", "tool_input": {"table": "b"}})),
+            claude(
+                "PermissionRequest",
+                p,
+                json!({"tool_name": "mcp__db__drop", "tool_input": {"table": "b"}}),
+            ),
             claude("PermissionDenied", p, with(call("b"), json!({"reason": "too risky"}))),
             claude("FutureEvent", p, json!({"big": 12345678901234567890_u64, "huge": "x".repeat(200_000)})),
-            claude("Notification", p, json!({"message": "Claude needs you", "notification_type": "idle_prompt"})),
+            claude(
+                "Notification",
+                p,
+                json!({"message": "Claude needs you", "notification_type": "idle_prompt"}),
+            ),
             claude("StopFailure", p, json!({"error": "rate_limit"})),
         ],
     )
@@ -158,7 +170,7 @@ async fn codex_and_gemini_are_recorded_the_same_way() {
     let runs = runs(&house).await;
     assert_eq!(runs.len(), 2);
     for run in &runs {
-        assert_eq!((&run["title"], &run["status"]), (&json!("list"), &json!("completed")), "{run}");
+        assert_eq!((&run["title"], &run["status"]), (&json!("list"), &json!("finished")), "{run}");
         let all = events(&house, run).await;
         assert_eq!(the(&all, "assistant.text_complete")["text"], "There is a.");
         the(&all, "tool.completed");
