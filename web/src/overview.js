@@ -4,7 +4,7 @@
 import { ask, byId, element, trouble, wellAgain } from '../page.js';
 import { beginning, said, visible } from '../visible.js';
 import { playDemo } from './demo.js';
-import { titleOf } from './runs.js';
+import { agentOf, titleOf } from './runs.js';
 import { count, duration, isToday, money, moment } from './time.js';
 
 /// How many of the newest runs are counted.
@@ -93,7 +93,7 @@ export class Overview {
       visible(byRun.has(thing.run_id) ? titleOf(byRun.get(thing.run_id)) : thing.run_id), visible(thing.risk_level ?? thing.urgency_for_handoff ?? ''),
       thing.expires_at ? `${duration(Math.max(Date.parse(thing.expires_at) - Date.now(), 0))} left` : 'no deadline',
     ], ['What', 'Run', 'Risk', 'Time']);
-    this.fill(this.live, live, (run) => this.runRow(run), ['Run', 'Status', 'Since', 'Cost']);
+    this.fill(this.live, live, (run) => this.runRow(run), ['Run', 'Agent', 'Status', 'Since', 'Cost']);
     this.fill(this.failed, endedToday('failed'), (run) => [
       element('a', said(titleOf(run)), { href: `#${run.id}` }), visible(run.ending ?? ''), moment(run.ended_at), visible(beginning(run.message ?? '', 160)),
     ], ['Run', 'Code', 'When', 'Why']);
@@ -101,7 +101,7 @@ export class Overview {
   }
 
   runRow(run) {
-    return [element('a', said(titleOf(run)), { href: `#${run.id}` }), visible(run.needs_attention ? 'waits for a person' : run.status),
+    return [element('a', said(titleOf(run)), { href: `#${run.id}` }), visible(agentOf(run)), visible(run.needs_attention ? 'waits for a person' : run.status),
       moment(run.started_at ?? run.created_at), money(run.cost_micros_usd)];
   }
 

@@ -8,10 +8,14 @@ import { moment, money } from './time.js';
 /// How many runs one look at the list brings; the server gives 200 at most.
 const RUNS_OF_A_PAGE = 50;
 const RUNS_OF_A_PAGE_MAX = 200;
+/// How many sessions there are to choose from, the newest; an address leads to every other one.
+const SESSIONS_MAX = 200;
 /// How long after the last key the search begins.
 const SEARCH_MS = 250;
 
 export const titleOf = (run) => run.title || `${run.kind} run`;
+/// The name and version of a run's agent; empty where none is known.
+export const agentOf = (run) => [run.agent_name, run.agent_version].filter(Boolean).join(' ');
 export const STATUS_WORDS = { queued: 'queued', running: 'running', waiting: 'waiting', finished: 'finished', failed: 'failed', cancelled: 'cancelled' };
 
 export class RunList {
@@ -49,25 +53,39 @@ export class RunList {
 
   /** @returns {Record<string, any>} */
   get filter() {
-    const [show, kind, text] = ['show', 'kind', 'text'].map((name) => String(new FormData(this.form).get(name) ?? ''));
+    const [show, kind, text, agent] = ['show', 'kind', 'text', 'agent'].map((name) => String(new FormData(this.form).get(name) ?? ''));
     /** @type {Record<string, any>} */
     const filter = { ...this.scope };
     if (show === 'attention') filter.needs_attention = 'true';
     else if (show) filter.status = show;
+    const session = byId('filter-session').value;
+    if (session) filter.session_id = session;
     if (kind) filter.kind = kind;
     if (text.trim()) filter.text = text.trim();
+    if (agent.trim()) filter.agent = agent.trim();
     return filter;
   }
 
   /// Whether a run belongs into the list, as the server would judge it.
   fits(run) {
-    const { needs_attention: attention, status, kind, text, task_id: task, session_id: session } = this.filter;
+    const { needs_attention: attention, status, kind, text, agent, task_id: task, session_id: session } = this.filter;
     if (attention && !run.needs_attention) return false;
     if (status && run.status !== status) return false;
     if (kind && run.kind !== kind) return false;
+    if (agent && !String(run.agent_name ?? '').toLowerCase().startsWith(agent.toLowerCase())) return false;
     if (task && run.task_id !== task) return false;
     if (session && run.session_id !== session) return false;
     return !text || `${run.title ?? ''}\n${run.message ?? ''}`.toLowerCase().includes(text.toLowerCase());
+  }
+
+  /// The sessions that may be chosen; what is chosen stays.
+  async loadSessions() {
+    const { data } = await ask(`/v1/sessions?limit=${SESSIONS_MAX}`);
+    const select = byId('filter-session');
+    const chosen = select.value;
+    const option = ({ id, title, created_at: at }) => element('option', visible(title || `chat of ${moment(at)}`), { value: id, selected: id === chosen });
+    select.replaceChildren(select.firstElementChild, ...data.map(option));
+    select.hidden = data.length === 0;
   }
 
   async narrow() {
@@ -88,9 +106,10 @@ export class RunList {
       const link = this.itemOf(run.id).firstChild;
       const cost = run.cost_micros_usd ? ` · ${money(run.cost_micros_usd)}` : '';
       const state = element('span', visible(STATUS_WORDS[run.status] ?? String(run.status)), { className: 'state' });
-      const source = run.driver === 'external' ? 'recorded' : [run.model, run.kind !== 'agent_loop' && run.kind].filter(Boolean)[0] ?? run.kind;
+      const source = run.driver === 'external' ? agentOf(run) || 'recorded' : [run.model, run.kind !== 'agent_loop' && run.kind].filter(Boolean)[0] ?? run.kind;
       const facts = element('small', [state, visible(` · ${moment(run.created_at)} · ${source}${cost}`)]);
       const parts = [said(titleOf(run)), facts];
+      if (run.source) parts.push(element('small', visible(`recorded from ${run.source}`), { className: 'source' }));
       if (run.needs_attention) parts.push(element('small', 'needs your attention', { className: 'attention' }));
       link.dataset.status = Object.hasOwn(STATUS_WORDS, run.status) ? run.status : 'other';
       link.replaceChildren(...parts);
@@ -140,6 +159,8 @@ export class RunList {
 
   /// Everything that is listed, and what is new, as it is now.
   async loadListed() {
+    // Without them there is one choice less.
+    this.loadSessions().catch(() => {});
     const before = this.bottom;
     const chosen = this.chosen();
     const listed = [...this.runs.keys()];

@@ -30,6 +30,8 @@ pub const FULL: &str = "full";
 pub const NAME: &str = "name";
 /// Only runs that wait for an answer, or only those that do not.
 pub const NEEDS_ATTENTION: &str = "needs_attention";
+/// Only runs of agents whose name begins with this.
+pub const AGENT: &str = "agent";
 /// Only what has this in its title or its message.
 pub const TEXT: &str = "text";
 /// Characters of it.

@@ -125,6 +125,26 @@ pub struct Run {
     pub input_tokens: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub output_tokens: u64,
+    /// The part of the cost that the runs that it continues used; absent if none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prior_cost_micros_usd: u64,
+    /// The part of the tokens that they used; absent if none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prior_input_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prior_output_tokens: u64,
+    /// Completed turns that report no cost; absent if each reports one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unpriced_turns: u64,
+    /// The agent's name and version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    /// What the run was recorded from, such as `claude-code-hooks`; absent if its producer does not say, and after
+    /// its events were pruned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The model that it uses, and its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

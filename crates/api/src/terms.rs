@@ -432,6 +432,11 @@ pub mod parameter {
         form: Form::Text(query::TEXT_MAX),
         about: "Only items with this text in the title or the last message, in any case; at most 200 characters.",
     };
+    pub const RUN_AGENT: Parameter = Parameter {
+        name: query::AGENT,
+        form: Form::Text(query::TEXT_MAX),
+        about: "Only runs of agents whose name begins with this text, in any case; at most 200 characters.",
+    };
     pub const FULL: Parameter = Parameter {
         name: query::FULL,
         form: Form::YesNo,

@@ -13,6 +13,7 @@ pub(crate) mod live;
 pub(crate) mod pulse;
 mod sentence;
 pub(crate) mod title;
+pub(crate) mod today;
 
 pub(crate) use account::Account;
 

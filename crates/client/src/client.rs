@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 mod artifacts;
+mod hooks;
 mod prompts;
 mod sessions;
 
@@ -28,6 +29,7 @@ use serde_json::value::RawValue;
 
 use self::address::Address;
 pub use self::artifacts::ArtifactStream;
+pub use self::hooks::HookPost;
 use crate::error::ClientError;
 use crate::limits;
 use crate::source::Source;
@@ -46,6 +48,8 @@ pub struct Listing {
     pub needs_attention: Option<bool>,
     /// A part of a title or a message.
     pub text: Option<String>,
+    /// The beginning of the agent's name; only for lists of runs.
+    pub agent: Option<String>,
 }
 
 /// Speaks to one server. Cheap to clone.
@@ -355,7 +359,8 @@ impl Client {
             .with(query::STATUS, listing.status.as_deref())
             .with(query::KIND, listing.kind.as_deref())
             .with(query::NEEDS_ATTENTION, listing.needs_attention)
-            .with(query::TEXT, listing.text.as_deref());
+            .with(query::TEXT, listing.text.as_deref())
+            .with(query::AGENT, listing.agent.as_deref());
         self.page(address).await
     }
 

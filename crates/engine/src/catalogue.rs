@@ -14,6 +14,7 @@ pub(crate) mod profiles;
 pub(crate) mod prompt_rows;
 pub(crate) mod pruned;
 pub(crate) mod rebuild;
+mod recorded;
 pub(crate) mod repair;
 mod row_cache;
 pub(crate) mod run_config;

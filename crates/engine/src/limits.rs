@@ -71,6 +71,9 @@ pub const REMEMBERED_DOUBTS_MAX: usize = 10_000;
 /// looked up when it is needed.
 pub const LATELY_MAX: usize = 10_000;
 
+/// Characters of the name of a run's source in its row; a longer one is not shown in lists.
+pub const SOURCE_CHARS_MAX: usize = 64;
+
 /// Events read at a time when a run is replayed or history is sent.
 pub const PAGE_EVENTS: usize = 500;
 

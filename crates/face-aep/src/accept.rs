@@ -266,14 +266,6 @@ pub(crate) fn run_filter<'a>(
     statuses: &[&str],
 ) -> Accepted<RunFilter> {
     let kinds: Vec<&str> = RunKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let text = get(query::TEXT).filter(|text| !text.is_empty());
-    if let Some(text) = text.filter(|text| text.chars().count() > query::TEXT_MAX) {
-        let most = query::TEXT_MAX;
-        return Err(Refusal::new(
-            Code::ParameterInvalid,
-            format!("text is {:?} and more; send at most {most} characters", shortened(text)),
-        ));
-    }
     Ok(RunFilter {
         status: status(get(query::STATUS), statuses)?,
         kind: get(query::KIND).map(|word| one_of(query::KIND, word, &kinds)).transpose()?,
@@ -288,8 +280,21 @@ pub(crate) fn run_filter<'a>(
                 ));
             }
         },
-        text: text.map(str::to_owned),
+        text: part_of_text(query::TEXT, get(query::TEXT))?,
+        agent: part_of_text(query::AGENT, get(query::AGENT))?,
     })
+}
+
+/// A text to filter by; an empty one is none.
+fn part_of_text(name: &str, said: Option<&str>) -> Accepted<Option<String>> {
+    let most = query::TEXT_MAX;
+    match said.filter(|text| !text.is_empty()) {
+        Some(text) if text.chars().count() > most => Err(Refusal::new(
+            Code::ParameterInvalid,
+            format!("{name} is {:?} and more; send at most {most} characters", shortened(text)),
+        )),
+        text => Ok(text.map(str::to_owned)),
+    }
 }
 
 /// A status to filter by, out of those there are.

@@ -4,6 +4,7 @@
 //! says nothing new. Begin with [`Recording::begin`], or [`Recording::resume`] after a restart; take the drafts with
 //! [`Recording::drain`].
 
+mod beside;
 mod calls;
 mod memory;
 mod prompts;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use beside::{PatchFacts, Todo};
 pub use reports::{Answer, CallStart, Decided, Elsewhere, How, Outcome, Prompt};
 pub use turns::{TurnEnd, TurnStart, Usage};
 

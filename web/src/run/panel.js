@@ -19,7 +19,8 @@ export class Panel {
 
   /** The run as the server lists it. */
   show(run) {
-    const rows = [['Kind', run.driver === 'external' ? 'recorded from outside' : run.kind], ['Model', [run.provider, run.model].filter(Boolean).join('/')],
+    const rows = [['Kind', run.driver === 'external' ? 'recorded from outside' : run.kind],
+      ['Agent', [run.agent_name, run.agent_version].filter(Boolean).join(' ')], ['Recorded from', run.source ?? ''], ['Model', [run.provider, run.model].filter(Boolean).join('/')],
       ['Started', moment(run.started_at ?? run.created_at)], ['Ended', run.ended_at && moment(run.ended_at)],
       ['Cost', money(run.cost_micros_usd)], ['Tokens', run.input_tokens ? `${count(run.input_tokens)} in, ${count(run.output_tokens)} out` : ''],
       ['Turns', run.turns ? count(run.turns) : ''], ['Folder', run.workspace_path && `${run.workspace_path}${run.workspace_mode ? ` (${run.workspace_mode})` : ''}`]];

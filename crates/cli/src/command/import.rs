@@ -1,6 +1,10 @@
-//! `recount import`: takes in the runs of an export, one by one, each whole or not at all.
+//! `recount import`: takes in the runs of an export, one by one, each whole or not at all; or, with `--from`, the
+//! transcripts that other agents write.
 
 mod blocks;
+mod transcript_file;
+mod transcript_import;
+mod transcripts;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,17 +15,25 @@ use recount_client::export::{End, RUN_BYTES_MAX};
 use serde_json::json;
 
 use self::blocks::{Block, Blocks};
+use self::transcripts::From;
 use super::invocation::{self, Invocation};
 use crate::failure::Failure;
 use crate::output::{Output, note};
 use crate::place::{ImportOutcome, Place};
 use crate::render::clean;
 
-/// Import the runs of an export
+/// Import the runs of an export, or transcripts of other agents
 #[derive(Args)]
 pub(super) struct Import {
-    /// File that recount export wrote; - is standard input
+    /// File that recount export wrote; - is standard input. With --from: a transcript, or a folder of them
+    #[arg(value_name = "PATH")]
     file: PathBuf,
+    /// Import the transcripts of another agent
+    #[arg(long, value_name = "SOURCE", value_enum, conflicts_with = "data")]
+    from: Option<From>,
+    /// Go on as the transcripts grow, until interrupted
+    #[arg(long, requires = "from")]
+    follow: bool,
     /// Import into this data folder, which no server may be using; created if missing
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -33,6 +45,10 @@ impl Import {
     }
 
     async fn import(self, invocation: Invocation) -> Result<(), Failure> {
+        if let Some(from) = self.from {
+            let client = invocation.client()?;
+            return transcripts::import(client, from, &self.file, self.follow, invocation.json).await;
+        }
         let input = open(&self.file)?;
         let place = match &self.data {
             Some(data) => Place::open_or_make(data)?,

@@ -26,6 +26,9 @@ pub(super) struct Ls {
     /// Only runs of this kind, such as external
     #[arg(long, conflicts_with = "tasks")]
     kind: Option<String>,
+    /// Only runs of agents whose name begins with this, such as claude
+    #[arg(long, value_name = "NAME", conflicts_with = "tasks")]
+    agent: Option<String>,
     /// Only runs with this text in their title or message
     #[arg(long)]
     text: Option<String>,
@@ -49,6 +52,7 @@ impl Ls {
             kind: self.kind,
             needs_attention: self.needs_attention.then_some(true),
             text: self.text,
+            agent: self.agent,
             ..Listing::default()
         };
         if self.tasks {

@@ -7,7 +7,7 @@ use super::{clean, flow};
 /// Columns of a title in a list; longer ones are cut with a sign.
 const TITLE_COLUMNS_MAX: usize = 48;
 
-/// One line a run: id, status, title, time of creation, and whether it needs attention.
+/// One line a run: id, status, title, time of creation, the agent, and whether it needs attention.
 pub(crate) fn runs(runs: &[Run]) -> Vec<String> {
     let rows = runs.iter().map(|run| {
         let attention = if run.needs_attention { "needs attention" } else { "" };
@@ -16,10 +16,22 @@ pub(crate) fn runs(runs: &[Run]) -> Vec<String> {
             clean::line(&run.status),
             title(run.title.as_deref()),
             time(&run.created_at),
+            agent(run).unwrap_or_default(),
             attention.to_owned(),
         ]
     });
     columns(rows.collect())
+}
+
+/// `claude-code 2.1.330 (claude-code-hooks)`: an agent's name and version, and the source of a recorded run.
+pub(crate) fn agent(run: &Run) -> Option<String> {
+    let name = run.agent_name.as_deref().map(|name| {
+        let version = run.agent_version.as_deref().map_or(String::new(), |version| format!(" {version}"));
+        format!("{name}{version}")
+    });
+    let source = run.source.as_deref().map(|source| format!("({source})"));
+    let parts: Vec<String> = [name, source].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| clean::line(&parts.join(" ")))
 }
 
 /// One line a task: id, status, title, time of creation, how many runs.
@@ -100,14 +112,19 @@ pub(crate) fn count_of_runs(runs: u64) -> String {
 }
 
 fn title(title: Option<&str>) -> String {
+    title_within(title, TITLE_COLUMNS_MAX)
+}
+
+/// A title in at most so many columns.
+pub(crate) fn title_within(title: Option<&str>, columns_max: usize) -> String {
     let title = clean::line(title.filter(|title| !title.trim().is_empty()).unwrap_or("(no title)"));
-    if flow::columns(&title) <= TITLE_COLUMNS_MAX {
+    if flow::columns(&title) <= columns_max {
         return title;
     }
-    let cut = flow::beginning(&title, TITLE_COLUMNS_MAX - 1);
+    let cut = flow::beginning(&title, columns_max - 1);
     // Between words, unless the last one is long.
     let words = cut.rsplit_once(' ').map(|(words, _)| words.trim_end_matches([',', ';', ':']));
-    let cut = words.filter(|words| flow::columns(words) * 2 > TITLE_COLUMNS_MAX).unwrap_or(cut);
+    let cut = words.filter(|words| flow::columns(words) * 2 > columns_max).unwrap_or(cut);
     format!("{cut}…")
 }
 
@@ -116,17 +133,19 @@ fn time(at: &str) -> String {
     clean::line(at.get(..19).unwrap_or(at)).replacen('T', " ", 1)
 }
 
-fn columns(rows: Vec<[String; 5]>) -> Vec<String> {
-    let mut widths = [0; 5];
+/// Columns that are empty in every row are left out.
+fn columns<const N: usize>(rows: Vec<[String; N]>) -> Vec<String> {
+    let mut widths = [0; N];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = flow::columns(cell).max(*width);
         }
     }
-    let padded = |row: &[String; 5]| {
+    let padded = |row: &[String; N]| {
         let spaces = |cell: &str, width: usize| " ".repeat(width.saturating_sub(flow::columns(cell)));
+        let shown = row.iter().zip(widths).filter(|(_, width)| *width > 0);
         let cells: Vec<String> =
-            row.iter().zip(widths).map(|(cell, width)| format!("{cell}{}", spaces(cell, width))).collect();
+            shown.map(|(cell, width)| format!("{cell}{}", spaces(cell, width))).collect();
         cells.join("  ").trim_end().to_owned()
     };
     rows.iter().map(padded).collect()

@@ -4,6 +4,7 @@
 //! needs is missing, there is no sentence, and the event is shown as it is.
 
 mod prompt;
+mod recorded;
 mod run;
 mod speech;
 mod tool;
@@ -92,6 +93,7 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
         "assistant" | "user" => speech::of(type_name, data),
         "tool" | "artifact" => tool::of(type_name, data),
         "approval" | "clarification" | "handoff" | "policy" | "error" => prompt::of(type_name, data),
+        "ext" => recorded::of(type_name, data),
         _ => None,
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod acp;
+mod acp_agent;
 mod allowing;
 mod applications;
 mod applications_start;
@@ -13,6 +15,7 @@ mod capturing;
 mod chat;
 mod checks;
 mod child_runs;
+mod connecting;
 mod crowd;
 mod demo;
 mod doctor;
@@ -20,6 +23,8 @@ mod dying;
 mod forged;
 mod future;
 mod guide;
+mod hooking;
+mod importing;
 mod judging_captures;
 mod lineage;
 mod lines;
@@ -31,10 +36,12 @@ mod narrating;
 mod offline;
 mod outputs;
 mod own_suite;
+mod patch_series;
 mod patches;
 mod prompts;
 mod public_suite;
 mod readme;
+mod recording_mcp;
 mod refusals;
 mod replaying;
 mod retention;
@@ -47,6 +54,7 @@ mod story;
 mod tails;
 mod tamper;
 mod terminal;
+mod today;
 mod tokens;
 mod unfinished;
 mod validating;

@@ -11,6 +11,7 @@ use recount_run::{PromptKind, State, Summary};
 
 use crate::RunRow;
 use crate::catalogue::prompt_rows::Prompts;
+use crate::catalogue::recorded::Recorded;
 use crate::catalogue::{artifact_rows, sealed_rows};
 use crate::ground::rows;
 
@@ -25,6 +26,7 @@ pub(crate) struct Fold {
     is_own: bool,
     /// Whether anything came since rows were asked for that they may tell of.
     touched: bool,
+    recorded: Recorded,
     prompts: Prompts,
     /// What the row of the run was made of, but for the number of events, which it does not tell.
     seen: Option<(u64, bool, Summary)>,
@@ -42,6 +44,7 @@ impl Fold {
             begins_late: None,
             is_own: false,
             touched: false,
+            recorded: Recorded::default(),
             prompts: Prompts::of(run, task),
             seen: None,
             written_run: None,
@@ -54,6 +57,7 @@ impl Fold {
     pub(crate) fn event(&mut self, event: &Event) {
         let begins_late = *self.begins_late.get_or_insert(event.sequence > 0);
         self.touched |= begins_late || !is_only_told(event.payload());
+        self.touched |= self.recorded.event(event);
         for put in self.prompts.event(event, begins_late) {
             self.put(put);
         }
@@ -90,8 +94,8 @@ impl Fold {
             return std::mem::take(&mut self.changes);
         }
         let now = standing(state);
-        if self.seen.as_ref() != Some(&now) {
-            self.run_row(run_row(state, &now.2));
+        if self.seen.as_ref() != Some(&now) || self.recorded.take_changed() {
+            self.run_row(run_row(state, &now.2, &self.recorded));
             self.seen = Some(now);
         }
         let deadline = next_deadline(state);
@@ -185,7 +189,7 @@ pub(crate) fn next_deadline(state: &State) -> Option<u64> {
     recount_run::outstanding(state).timers.iter().map(|timer| timer.at_ms).min()
 }
 
-fn run_row(state: &State, summary: &Summary) -> RunRow {
+fn run_row(state: &State, summary: &Summary, recorded: &Recorded) -> RunRow {
     let pending = |kind: Option<PromptKind>| -> Vec<ForeignId> {
         let wanted = summary.prompts.iter().filter(|prompt| kind.is_none_or(|kind| prompt.kind == kind));
         wanted.map(|prompt| prompt.id.clone()).collect()
@@ -193,6 +197,12 @@ fn run_row(state: &State, summary: &Summary) -> RunRow {
     let ending = summary.ending.as_ref();
     let first_sequence = state.first_sequence();
     let queued = state.queued();
+    // Not in the facts that pruning keeps.
+    let prior = |part: fn(&Queued) -> Option<u64>| match queued {
+        Some(queued) if first_sequence == 0 => part(queued).unwrap_or(0),
+        _ => 0,
+    };
+    let agent = summary.agent.as_ref();
     let said = |part: fn(&Queued) -> &Option<String>| queued.and_then(|queued| part(queued).clone());
     RunRow {
         id: state.run_id(),
@@ -209,6 +219,13 @@ fn run_row(state: &State, summary: &Summary) -> RunRow {
         message: ending.and_then(|ending| ending.message.clone()).filter(|message| !message.is_empty()),
         turns: summary.turns,
         cost_micros_usd: summary.totals.cost_micros_usd,
+        prior_cost_micros_usd: prior(|queued| queued.prior_cost_micros_usd),
+        prior_input_tokens: prior(|queued| queued.prior_input_tokens),
+        prior_output_tokens: prior(|queued| queued.prior_output_tokens),
+        unpriced_turns: recorded.unpriced_turns,
+        agent_name: agent.map(|agent| agent.name.clone()),
+        agent_version: agent.and_then(|agent| agent.version.clone()),
+        source: recorded.source.clone(),
         input_tokens: summary.totals.input_tokens,
         output_tokens: summary.totals.output_tokens,
         model: said(|queued| &queued.model),

@@ -16,7 +16,7 @@ use crate::{Error, RunRow, limits};
 
 /// Which folds these are. It grows when a fold is added or says something else; then the catalogue of a store
 /// that was written before is made again.
-pub(crate) const VERSION: u64 = 6;
+pub(crate) const VERSION: u64 = 7;
 
 /// Rows by space and key.
 type Folded = BTreeMap<(String, String), Bytes>;
@@ -139,7 +139,7 @@ pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
 
 /// Whether a version of the catalogue has a fold.
 fn is_made_in(version: u64, space: &str) -> bool {
-    version >= VERSION
+    version >= 6
         || rows::CATALOGUE_VERSION_1.contains(&space)
         || version >= 2 && rows::CATALOGUE_VERSION_2.contains(&space)
         || version >= 3 && space == rows::OWN_OPEN
@@ -148,16 +148,29 @@ fn is_made_in(version: u64, space: &str) -> bool {
 
 /// A row as folds of other releases made it: until the third only approvals were told apart among the prompts,
 /// until the fourth a run did not say what it works with, and until the fifth not whether it warned. The sixth added a fold
-/// and changed no row.
+/// and changed no row; until then a run named no agent, no source and no part of earlier runs.
 fn as_before(version: u64, space: &str, key: &str, value: &Bytes) -> Result<Vec<Bytes>, Error> {
-    if version >= 5 {
+    if version >= 7 {
         return Ok(Vec::new());
     }
     if space != rows::RUNS {
-        return Ok(vec![value.clone()]);
+        return Ok(if version >= 5 { Vec::new() } else { vec![value.clone()] });
     }
     let row: RunRow = read_row(space, key, value)?;
-    let fourth = RunRow { budget_warned: false, ..row };
+    let sixth = RunRow {
+        prior_cost_micros_usd: 0,
+        prior_input_tokens: 0,
+        prior_output_tokens: 0,
+        unpriced_turns: 0,
+        agent_name: None,
+        agent_version: None,
+        source: None,
+        ..row
+    };
+    if version >= 5 {
+        return Ok(vec![rows::written(&sixth)]);
+    }
+    let fourth = RunRow { budget_warned: false, ..sixth };
     let third = RunRow {
         input_tokens: 0,
         output_tokens: 0,

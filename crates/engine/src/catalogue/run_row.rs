@@ -23,11 +23,29 @@ pub struct RunRow {
     pub message: Option<String>,
     pub turns: u64,
     pub cost_micros_usd: u64,
+    /// The part of the cost and the tokens that earlier runs of the chain used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prior_cost_micros_usd: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prior_input_tokens: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub prior_output_tokens: u64,
+    /// Completed turns that report no cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unpriced_turns: u64,
     /// Tokens used, like the cost with those of earlier runs of the chain.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub input_tokens: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub output_tokens: u64,
+    /// The agent, as `run.queued` names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
+    /// What an external run was recorded from, as its recorder says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,8 @@ pub struct RunFilter {
     pub needs_attention: Option<bool>,
     /// A part of a title or of a last message, in whatever case.
     pub text: Option<String>,
+    /// The beginning of the agent's name, in whatever case.
+    pub agent: Option<String>,
 }
 
 impl RunFilter {
@@ -27,7 +29,20 @@ impl RunFilter {
     }
 
     pub fn takes(&self, row: &RunRow) -> bool {
-        self.takes_what(&row.status, Some(&row.kind), !row.pending.is_empty(), &[&row.title, &row.message])
+        self.takes_agent(row.agent_name.as_deref())
+            && self.takes_what(
+                &row.status,
+                Some(&row.kind),
+                !row.pending.is_empty(),
+                &[&row.title, &row.message],
+            )
+    }
+
+    /// Whether an agent's name begins with the wanted text.
+    fn takes_agent(&self, name: Option<&str>) -> bool {
+        self.agent.as_deref().is_none_or(|wanted| {
+            name.is_some_and(|name| name.to_lowercase().starts_with(&wanted.to_lowercase()))
+        })
     }
 
     /// The same of something that has a run or none.

@@ -63,10 +63,72 @@ async fn what_is_wanted_is_listed_newest_first_whatever_the_page_holds() {
             ids(&house, &format!("/v1/tasks/{waiting_task}/runs?needs_attention=true"), limit).await;
         assert_eq!(of_task, std::slice::from_ref(&waiting));
     }
-    for bad in ["needs_attention=yes", "kind=agent", "status=done", &format!("text={}", "x".repeat(201))] {
+    for bad in [
+        "needs_attention=yes",
+        "kind=agent",
+        "status=done",
+        &format!("text={}", "x".repeat(201)),
+        &format!("agent={}", "x".repeat(201)),
+    ] {
         check_problem(&house.get(&format!("/v1/runs?{bad}")).await, Code::ParameterInvalid, bad);
     }
     check_problem(&house.get("/v1/tasks?status=done").await, Code::ParameterInvalid, "a status of no task");
+}
+
+#[tokio::test]
+async fn runs_are_listed_by_their_agent_and_name_their_source() {
+    let house = House::memory().await;
+    let make = async |agent: &str| {
+        let body = format!(r#"{{"kind":"external"{agent}}}"#);
+        text(&house.post("/v1/runs", &body).await.data()["id"])
+    };
+    let claude = make(r#","agent":{"name":"Claude-Code","version":"2.1.330"}"#).await;
+    let codex = make(r#","agent":{"name":"codex"}"#).await;
+    make("").await;
+    let source =
+        r#"{"source":"claude-code-hooks","version":"2.1.330","shows":[],"does_not_show":["tokens"]}"#;
+    let priced = r#"{"turn_index":0,"stop_reason":"end_turn","cost_micros_usd":0}"#;
+    house
+        .tell(
+            &claude,
+            0,
+            &[
+                ("run.started", "{}"),
+                ("ext.recount.source", source),
+                ("ext.recount.source", r#"{"source":"another"}"#),
+                ("turn.started", r#"{"turn_index":0}"#),
+                ("turn.completed", priced),
+                ("turn.started", r#"{"turn_index":1}"#),
+                ("turn.completed", r#"{"turn_index":1,"stop_reason":"end_turn"}"#),
+            ],
+        )
+        .await;
+    for limit in [1, 200] {
+        for (target, expected) in [
+            ("/v1/runs?agent=claude", vec![&claude]),
+            ("/v1/runs?agent=c", vec![&codex, &claude]),
+            ("/v1/runs?agent=code", vec![]),
+            ("/v1/runs?agent=CODEX&kind=external", vec![&codex]),
+            ("/v1/runs?agent=codex&kind=shell", vec![]),
+        ] {
+            let found = ids(&house, target, limit).await;
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{target} by {limit}");
+        }
+    }
+    let run = house.get(&format!("/v1/runs/{claude}")).await.data();
+    assert_eq!(
+        [&run["agent_name"], &run["agent_version"], &run["source"], &run["unpriced_turns"]],
+        [&"Claude-Code".into(), &"2.1.330".into(), &"claude-code-hooks".into(), &serde_json::Value::from(1)]
+    );
+    house.tell(&claude, 1, &[("run.finished", r#"{"final_status":"completed"}"#)]).await;
+    // Pruning takes the event that named the source; the agent stays.
+    let pruned = house.post(&format!("/v1/runs/{claude}/prune"), "{}").await;
+    assert_eq!(pruned.status, 200, "{}", pruned.text());
+    let run = house.get(&format!("/v1/runs/{claude}")).await.data();
+    assert_eq!(
+        [&run["agent_name"], &run["source"]],
+        [&serde_json::Value::from("Claude-Code"), &serde_json::Value::Null]
+    );
 }
 
 #[tokio::test]

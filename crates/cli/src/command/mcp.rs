@@ -1,0 +1,133 @@
+//! `recount mcp -- COMMAND`: records what goes between an MCP client, at our standard input and output, and a server, a child.
+//!
+//! Bytes are forwarded as they come; a copy is recorded beside, and recording never holds up or ends the forwarding. It must
+//! not know what a message means. Look at [`Mcp`].
+
+mod pump;
+mod recorder;
+
+use std::future::pending;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use clap::Args;
+use recount_record::mcp::McpSide;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::unix::pipe;
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::pump::{McpItem, McpQueue, forward, queue};
+use self::recorder::McpRecorder;
+use super::invocation::{Invocation, block_on_threads};
+use crate::failure::Failure;
+use crate::limits;
+use crate::output::note;
+
+/// Record an MCP server between it and a client
+#[derive(Args)]
+pub(super) struct Mcp {
+    /// The server's command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Mcp {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let client = invocation.client()?;
+        block_on_threads(async move {
+            let (program, arguments) = self.command.split_first().expect("the parser requires one");
+            let mut child = Command::new(program)
+                .args(arguments)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .map_err(|why| {
+                    let check = "check the command after --";
+                    Failure::Usage(format!("cannot start the MCP server {program:?}: {why}; {check}"))
+                })?;
+            let pipes = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
+            let (queue, waiting) = queue();
+            let recorder = McpRecorder::new(client, &self.command);
+            let (status, ()) = tokio::join!(connection(child, pipes, queue), recorder.run(waiting));
+            match status? {
+                Some(status) if status.success() => Ok(()),
+                Some(status) => Err(Failure::Refused(format!("the MCP server {}", words(status)))),
+                None => Err(Failure::Refused("the MCP server did not end and was killed".to_owned())),
+            }
+        })
+    }
+}
+
+/// Forwards in both directions until the server's output ends, and waits for the server. The recorder ends when the queue
+/// is dropped.
+async fn connection(
+    child: Child,
+    (server_in, server_out): (ChildStdin, ChildStdout),
+    queue: McpQueue,
+) -> Result<Option<ExitStatus>, Failure> {
+    let failed = |why: std::io::Error| Failure::Own(format!("the pipes to the MCP server: {why}"));
+    let server_in = pipe::Sender::from_owned_fd(server_in.into()).map_err(failed)?;
+    let server_out = pipe::Receiver::from_owned_fd(server_out.into()).map_err(failed)?;
+    let pid = Pid::from_child(&child);
+    {
+        let to_server = async {
+            // The server's input is closed with the client's.
+            forward(tokio::io::stdin(), server_in, McpSide::Client, &queue).await;
+            pending::<()>().await;
+        };
+        let to_client = forward(server_out, tokio::io::stdout(), McpSide::Server, &queue);
+        tokio::select! {
+            () = to_client => {}
+            () = to_server => {}
+            () = stopped(pid) => {}
+        }
+    }
+    let status = ended(child).await;
+    let how = match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(words(status)),
+        None => Err("did not end and was killed".to_owned()),
+    };
+    queue.push_last(McpItem::ServerEnded(how)).await;
+    Ok(status)
+}
+
+/// Waits for a signal that ends this program, and tells the server to end.
+async fn stopped(pid: Pid) {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    note("ending: the MCP server is told to end");
+    // It may have ended.
+    kill_process(pid, Signal::TERM).ok();
+}
+
+/// Waits for the server's process. One that does not end is killed after a while.
+async fn ended(mut child: Child) -> Option<ExitStatus> {
+    let until = recount_client::moment() + limits::MCP_EXIT_WAIT;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if recount_client::moment() < until => tokio::time::sleep(limits::MCP_EXIT_POLL).await,
+            Ok(None) | Err(_) => break,
+        }
+    }
+    // It may have ended just now.
+    child.kill().ok();
+    child.wait().ok();
+    None
+}
+
+fn words(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}

@@ -1,0 +1,202 @@
+//! Records one connection as an external run: created with its first message, appended to exactly once, whatever the server
+//! does meanwhile. See [`McpRecorder::run`].
+
+use std::collections::VecDeque;
+
+use recount_aaep_kit::World;
+use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Producer};
+use recount_client::{Client, ClientError, moment};
+use recount_record::mcp::McpRecording;
+use recount_record::{Draft, Ending, cut};
+use serde_json::value::to_raw_value;
+
+use super::pump::{McpBacklog, McpItem};
+use crate::limits;
+use crate::output::note;
+
+pub(super) struct McpRecorder {
+    client: Client,
+    recording: McpRecording,
+    /// The command, for the run's title.
+    command: String,
+    run: Option<String>,
+    producer: Producer,
+    waiting: VecDeque<Draft>,
+    waiting_bytes: usize,
+    /// Events of the batch that was sent and not answered; it is sent again with the same.
+    in_flight: Option<usize>,
+    dropped: u64,
+    is_away: bool,
+    /// Too much waited, so that nothing more is added.
+    is_full: bool,
+    /// The server does not take more of the run.
+    is_refused: bool,
+}
+
+impl McpRecorder {
+    pub(super) fn new(client: Client, command: &[String]) -> Self {
+        let program =
+            command.first().map_or("server", |program| program.rsplit('/').next().unwrap_or(program));
+        McpRecorder {
+            client,
+            recording: McpRecording::begin(program),
+            command: cut(&command.join(" "), limits::MCP_TITLE_BYTES_MAX).0.to_owned(),
+            run: None,
+            producer: Producer { id: "recount-mcp".to_owned(), epoch: World::real().clock.now_ms(), seq: 0 },
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            in_flight: None,
+            dropped: 0,
+            is_away: false,
+            is_full: false,
+            is_refused: false,
+        }
+    }
+
+    /// Records until the connection is over.
+    pub(super) async fn run(mut self, mut items: McpBacklog) {
+        loop {
+            let pause = if self.is_away { limits::MCP_RETRY } else { limits::MCP_GATHER };
+            tokio::select! {
+                item = items.next() => match item {
+                    Some(item) => self.take(item),
+                    None => break,
+                },
+                () = tokio::time::sleep(pause), if !self.waiting.is_empty() => self.send().await,
+            }
+            while let Some(item) = items.next_now() {
+                self.take(item);
+            }
+            self.count_dropped(items.take_dropped());
+        }
+        let until = moment() + limits::MCP_LAST_WAIT;
+        while !self.waiting.is_empty() && !self.is_refused && moment() < until {
+            self.send().await;
+            if self.is_away {
+                tokio::time::sleep(limits::MCP_RETRY).await;
+            }
+        }
+        if !self.waiting.is_empty() && !self.is_refused {
+            note(&format!("{} events were not recorded: the server did not answer", self.waiting.len()));
+        }
+    }
+
+    fn take(&mut self, item: McpItem) {
+        match item {
+            McpItem::Line(side, line) => match std::str::from_utf8(&line) {
+                Ok(line) => self.recording.line(side, line.trim_end_matches(['\n', '\r'])),
+                Err(_) => self.recording.line(side, &String::from_utf8_lossy(&line)),
+            },
+            McpItem::LongLine(side, line) => {
+                let beginning = String::from_utf8_lossy(&line);
+                self.recording.too_long(side, &beginning, limits::MCP_LINE_BYTES_MAX);
+            }
+            McpItem::ServerEnded(Ok(())) => {
+                self.recording.end(Ending::Finished { status: "completed".to_owned() });
+            }
+            McpItem::ServerEnded(Err(how)) => {
+                let message = format!("the MCP server {how}");
+                self.recording.end(Ending::Failed { code: "server_ended".to_owned(), message });
+            }
+        }
+        self.gather();
+    }
+
+    /// Takes over what the recording made, up to the bound.
+    fn gather(&mut self) {
+        let drafts = self.recording.drain();
+        if self.is_refused || self.is_full {
+            return;
+        }
+        let bytes: usize = drafts.iter().map(size).sum();
+        let is_last = drafts.iter().any(|draft| matches!(&*draft.kind, "run.finished" | "run.failed"));
+        if self.waiting_bytes + bytes > limits::MCP_WAITING_BYTES_MAX && !is_last {
+            // The rules need every event of a run, so that nothing more of it can be recorded.
+            note("recording ends: the server did not answer for too long, and too much waits for it");
+            self.is_full = true;
+            return;
+        }
+        self.waiting_bytes += bytes;
+        self.waiting.extend(drafts);
+    }
+
+    fn count_dropped(&mut self, dropped: u64) {
+        self.dropped += dropped;
+        if self.dropped > 0 {
+            let what = format!("{} messages, which came faster than they could be recorded", self.dropped);
+            self.recording.lost("messages_dropped", &what);
+            self.dropped = 0;
+            self.gather();
+        }
+    }
+
+    /// Sends what waits, as far as the server takes it now.
+    async fn send(&mut self) {
+        while !self.waiting.is_empty() && !self.is_refused {
+            let done = match self.run.clone() {
+                None => self.create().await,
+                Some(run) => self.append(&run).await,
+            };
+            match done {
+                Ok(()) => self.is_away = false,
+                Err(why) if why.may_pass() => {
+                    if !std::mem::replace(&mut self.is_away, true) {
+                        note(&format!("not recorded yet: {why}"));
+                    }
+                    return;
+                }
+                Err(why) => {
+                    note(&format!("no longer recorded: {why}"));
+                    self.is_refused = true;
+                }
+            }
+        }
+    }
+
+    async fn create(&mut self) -> Result<(), ClientError> {
+        let (name, version) = self.recording.client().unwrap_or(("mcp-client", None));
+        let request = CreateRun {
+            kind: "external".to_owned(),
+            title: Some(format!("MCP server {}: {}", self.recording.server(), self.command)),
+            agent: Some(AgentName {
+                name: name.to_owned(),
+                version: version.map(str::to_owned),
+                ..AgentName::default()
+            }),
+            ..CreateRun::default()
+        };
+        self.run = Some(self.client.create_run(&request).await?.id);
+        Ok(())
+    }
+
+    async fn append(&mut self, run: &str) -> Result<(), ClientError> {
+        let count = self.in_flight.unwrap_or_else(|| self.batch_len());
+        self.in_flight = Some(count);
+        let events = self.waiting.iter().take(count).filter_map(|draft| {
+            let data = to_raw_value(&draft.data).ok()?;
+            Some(NewEvent { event_type: draft.kind.clone().into_owned(), data })
+        });
+        let batch = AppendEvents { producer: self.producer.clone(), events: events.collect() };
+        self.client.append_run_events(run, &batch).await?;
+        self.producer.seq += 1;
+        self.in_flight = None;
+        for _ in 0..count {
+            let sent = self.waiting.pop_front();
+            self.waiting_bytes -= sent.as_ref().map_or(0, size);
+        }
+        Ok(())
+    }
+
+    fn batch_len(&self) -> usize {
+        let mut bytes = 0;
+        let fits = |draft: &&Draft| {
+            bytes += size(draft);
+            bytes <= limits::MCP_BATCH_BYTES_MAX
+        };
+        self.waiting.iter().take(limits::MCP_BATCH_EVENTS_MAX).take_while(fits).count().max(1)
+    }
+}
+
+fn size(draft: &Draft) -> usize {
+    draft.kind.len() + draft.data.to_string().len()
+}

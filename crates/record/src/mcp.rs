@@ -1,0 +1,304 @@
+//! What goes between a client and a server of MCP, the Model Context Protocol, read line by line.
+//!
+//! Calls of tools become calls of the run, with their results and errors; every other message is kept as it is. It must
+//! never know processes or sockets. Begin at [`McpRecording`].
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::draft::Draft;
+use crate::kept::cut;
+use crate::limits;
+use crate::recording::{CallStart, Ending, How, Outcome, Recording};
+use crate::source::Source;
+use crate::transcript::text;
+
+/// Who sent a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum McpSide {
+    Client,
+    Server,
+}
+
+impl McpSide {
+    fn word(self) -> &'static str {
+        match self {
+            McpSide::Client => "client",
+            McpSide::Server => "server",
+        }
+    }
+}
+
+/// The account of one connection.
+#[derive(Debug)]
+pub struct McpRecording {
+    recording: Recording,
+    /// The server's own name, once it said it; before, that of its command.
+    server: String,
+    client: Option<(String, Option<String>)>,
+    /// Requests of the client without an answer, by their id as JSON.
+    open: BTreeMap<String, Request>,
+    calls: u64,
+}
+
+#[derive(Debug)]
+enum Request {
+    /// A call of a tool, by our name for it.
+    Call(String),
+    Other,
+}
+
+impl McpRecording {
+    /// `server` is the name of the server's command.
+    pub fn begin(server: &str) -> Self {
+        let shows = ["tool calls", "results", "errors", "other messages as they were"];
+        let does_not_show =
+            ["policy verdicts, as no policy was asked", "messages of people", "tokens", "cost"];
+        let source = Source::new("mcp", "mcp-stdio", &shows, &does_not_show);
+        McpRecording {
+            recording: Recording::begin(&source),
+            server: cut(server, limits::NAME_BYTES_MAX).0.to_owned(),
+            client: None,
+            open: BTreeMap::new(),
+            calls: 0,
+        }
+    }
+
+    /// The client's name and version, as far as it said them.
+    pub fn client(&self) -> Option<(&str, Option<&str>)> {
+        self.client.as_ref().map(|(name, version)| (name.as_str(), version.as_deref()))
+    }
+
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Takes what is to be appended, in order.
+    pub fn drain(&mut self) -> Vec<Draft> {
+        self.recording.drain()
+    }
+
+    /// A line that was forwarded.
+    pub fn line(&mut self, from: McpSide, line: &str) {
+        match serde_json::from_str::<Value>(line) {
+            // A batch, as one revision has them.
+            Ok(Value::Array(messages)) => {
+                messages.iter().for_each(|message| self.message(from, message, &message.to_string()));
+            }
+            Ok(message @ Value::Object(_)) => self.message(from, &message, line),
+            Ok(_) => self.unreadable(from, line, "it is no JSON object"),
+            Err(why) => self.unreadable(from, line, &why.to_string()),
+        }
+    }
+
+    /// Something was forwarded that could not be recorded.
+    pub fn lost(&mut self, reason: &str, what: &str) {
+        self.recording.gap(reason, what);
+    }
+
+    /// A line that was forwarded and is too long to be read; its beginning.
+    pub fn too_long(&mut self, from: McpSide, beginning: &str, bytes_max: usize) {
+        let what = format!("a message of the {} with more than {bytes_max} bytes", from.word());
+        self.recording.gap("message_too_long", &what);
+        self.recording.raw_text(&format!("{}.long_message", from.word()), beginning, None);
+    }
+
+    pub fn end(&mut self, ending: Ending) {
+        self.recording.end(ending);
+    }
+
+    fn unreadable(&mut self, from: McpSide, line: &str, why: &str) {
+        self.recording.gap("message_invalid", &format!("a message of the {}: {why}", from.word()));
+        self.recording.raw_text(&format!("{}.invalid_message", from.word()), line, None);
+    }
+
+    fn message(&mut self, from: McpSide, message: &Value, raw: &str) {
+        let id = message.get("id").filter(|id| !id.is_null()).map(Value::to_string);
+        match (from, text(message, "method"), id) {
+            (McpSide::Client, Some("tools/call"), Some(id)) => self.call(id, message),
+            (McpSide::Client, Some(method), id) => {
+                self.learn_client(message);
+                if let Some(id) = id {
+                    self.remember(id, Request::Other);
+                }
+                if method == "notifications/cancelled" {
+                    self.cancelled(message);
+                }
+                self.keep(from, method, raw);
+            }
+            (McpSide::Server, None, Some(id)) => match self.open.remove(&id) {
+                Some(Request::Call(call)) => self.answer(&call, message),
+                Some(Request::Other) => {
+                    self.learn_server(message);
+                    self.keep(from, "answer", raw);
+                }
+                None => self.keep(from, "answer_without_request", raw),
+            },
+            (from, Some(method), _) => self.keep(from, method, raw),
+            (from, None, _) => self.keep(from, "answer", raw),
+        }
+    }
+
+    fn keep(&mut self, from: McpSide, name: &str, raw: &str) {
+        self.recording.raw_text(&format!("{}.{name}", from.word()), raw, None);
+    }
+
+    /// Of more requests than the bound the answers are kept without their request.
+    fn remember(&mut self, id: String, request: Request) {
+        if self.open.len() < limits::MCP_REQUESTS_OPEN_MAX {
+            self.open.insert(id, request);
+        }
+    }
+
+    fn call(&mut self, id: String, message: &Value) {
+        self.calls += 1;
+        let call = format!("mcp-{}", self.calls);
+        let parameters = message.get("params").unwrap_or(&Value::Null);
+        let tool = text(parameters, "name").unwrap_or_default().to_owned();
+        self.recording.call(CallStart {
+            foreign_id: call.clone(),
+            name: tool.clone(),
+            input: parameters.get("arguments").cloned().unwrap_or_else(|| json!({})),
+            summary: None,
+            kind: Some("mcp".to_owned()),
+            mcp: Some((self.server.clone(), tool)),
+        });
+        self.recording.call_running(&call);
+        self.remember(id, Request::Call(call));
+    }
+
+    fn answer(&mut self, call: &str, message: &Value) {
+        let outcome = match (message.get("result"), message.get("error")) {
+            (Some(result), None) => {
+                let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+                let error = is_error.then(|| plain(result));
+                let how = if is_error { How::Failed } else { How::Completed };
+                Outcome { output: Some(result.clone()), error, ..Outcome::of(how) }
+            }
+            (_, Some(error)) => Outcome {
+                output: Some(error.clone()),
+                error: Some(text(error, "message").unwrap_or("an error without a message").to_owned()),
+                code: error.get("code").map(|code| format!("jsonrpc_{code}")),
+                ..Outcome::of(How::Failed)
+            },
+            (None, None) => Outcome {
+                error: Some("the answer has neither a result nor an error".to_owned()),
+                code: Some("answer_invalid".to_owned()),
+                ..Outcome::of(How::Failed)
+            },
+        };
+        self.recording.call_end(call, outcome);
+    }
+
+    /// The client does not wait for the answer any more.
+    fn cancelled(&mut self, message: &Value) {
+        let Some(id) = message.pointer("/params/requestId").map(Value::to_string) else { return };
+        let Some(Request::Call(call)) = self.open.get(&id) else { return };
+        let reason = message.pointer("/params/reason").and_then(Value::as_str);
+        let error = format!("cancelled by the client: {}", reason.unwrap_or("no reason was given"));
+        let call = call.clone();
+        self.recording.call_end(&call, Outcome { error: Some(error), ..Outcome::of(How::Cancelled) });
+    }
+
+    fn learn_client(&mut self, message: &Value) {
+        let about = message.pointer("/params/clientInfo");
+        if let (None, Some(about)) = (&self.client, about)
+            && let Some(name) = text(about, "name").filter(|name| !name.is_empty())
+        {
+            let short = |name: &str| cut(name, limits::NAME_BYTES_MAX).0.to_owned();
+            self.client = Some((short(name), text(about, "version").map(short)));
+        }
+    }
+
+    fn learn_server(&mut self, message: &Value) {
+        let name = message.pointer("/result/serverInfo/name").and_then(Value::as_str);
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            self.server = cut(name, limits::NAME_BYTES_MAX).0.to_owned();
+        }
+    }
+}
+
+/// The text of a result.
+fn plain(result: &Value) -> String {
+    let blocks = result.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let texts: Vec<&str> = blocks.iter().filter_map(|block| text(block, "text")).collect();
+    if texts.is_empty() { "the tool reported an error".to_owned() } else { texts.join("\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(lines: &[(McpSide, &str)]) -> Vec<(String, Value)> {
+        let mut recording = McpRecording::begin("server.py");
+        lines.iter().for_each(|(from, line)| recording.line(*from, line));
+        recording.end(Ending::Finished { status: "completed".into() });
+        recording.drain().into_iter().map(|draft| (draft.kind.into_owned(), draft.data)).collect()
+    }
+
+    #[test]
+    fn calls_are_recorded_with_their_results_and_errors() {
+        use McpSide::{Client, Server};
+        let told = told(&[
+            (
+                Client,
+                r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"clientInfo":{"name":"c","version":"1"}}}"#,
+            ),
+            (Server, r#"{"jsonrpc":"2.0","id":0,"result":{"serverInfo":{"name":"files"}}}"#),
+            (
+                Client,
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":{"p":1}}}"#,
+            ),
+            (Client, r#"{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"write"}}"#),
+            (Server, r#"{"jsonrpc":"2.0","id":"1","error":{"code":-32602,"message":"no"}}"#),
+            (
+                Server,
+                r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"bad"}],"isError":true}}"#,
+            ),
+            // An id that is used again is another call.
+            (Client, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read"}}"#),
+            (Server, r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#),
+            (Client, r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"read"}}"#),
+            (Client, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#),
+            (Client, r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"read"}}"#),
+            (Server, "{"),
+        ]);
+        let kinds: Vec<&str> = told.iter().map(|(kind, _)| kind.as_str()).collect();
+        let calls: Vec<(&str, &Value)> = told
+            .iter()
+            .filter(|(kind, _)| kind.starts_with("tool."))
+            .map(|(kind, data)| (kind.as_str(), &data["tool_call_id"]))
+            .collect();
+        let id = |n: u64| Value::from(format!("mcp-{n}"));
+        let ids: Vec<Value> = (1..=5).map(id).collect();
+        assert_eq!(
+            calls,
+            [
+                ("tool.invoked", &ids[0]),
+                ("tool.invoked", &ids[1]),
+                ("tool.failed", &ids[1]),
+                ("tool.failed", &ids[0]),
+                ("tool.invoked", &ids[2]),
+                ("tool.completed", &ids[2]),
+                ("tool.invoked", &ids[3]),
+                ("tool.cancelled", &ids[3]),
+                ("tool.invoked", &ids[4]),
+                ("tool.cancelled", &ids[4]),
+            ],
+            "{kinds:?}"
+        );
+        let failed: Vec<&Value> =
+            told.iter().filter(|(kind, _)| kind == "tool.failed").map(|(_, data)| data).collect();
+        assert_eq!([&failed[0]["code"], &failed[0]["error"]], ["jsonrpc_-32602", "no"]);
+        assert_eq!(
+            [&failed[1]["error"], &failed[1]["mcp_server"], &failed[1]["mcp_tool"]],
+            ["bad", "files", "read"]
+        );
+        assert!(
+            kinds.contains(&"ext.mcp.client_initialize") && kinds.contains(&"ext.recount.gap"),
+            "{kinds:?}"
+        );
+        assert_eq!(kinds.last(), Some(&"run.finished"));
+    }
+}

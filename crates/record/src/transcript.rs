@@ -1,0 +1,183 @@
+//! Transcripts of other agents: what one line means, in steps that every format shares, and how the steps become drafts.
+//!
+//! It must never know a file, nor whether a line was imported before. Begin at [`Transcript`] and [`apply`].
+
+use serde_json::Value;
+
+use crate::draft::Draft;
+use crate::kept::{cut, short};
+use crate::limits;
+use crate::recording::{CallStart, Ending, Outcome, Recording, TurnEnd, TurnStart};
+use crate::source::Source;
+
+/// Reads one format, line by line from the beginning of a file. Lines that are in the log already are read again, too, as
+/// later ones build on them.
+pub trait Transcript {
+    /// The source, with the agent's version as far as the lines so far say it.
+    fn source(&self) -> Source;
+
+    /// The agent's name, as `run.queued` has it.
+    fn agent(&self) -> &'static str;
+
+    /// The folder that the agent worked in, as far as it is known.
+    fn folder(&self) -> Option<&str>;
+
+    /// What a line means. `number` counts from 1.
+    fn line(&mut self, number: u64, line: &str) -> TranscriptLine;
+
+    /// Whether the agent said that its turn is over. Otherwise it may still be at work.
+    fn is_complete(&self) -> bool;
+
+    /// What ends the run when no line of it follows any more.
+    fn rest(&mut self) -> Vec<TranscriptStep>;
+}
+
+/// What one line means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TranscriptLine {
+    /// Recognises the line; its raw event has it as `key`, mapped by [`crate::map_id`].
+    pub key: String,
+    /// The name of its raw event.
+    pub name: String,
+    /// When it happened, as the source says it.
+    pub time: Option<String>,
+    pub place: LinePlace,
+    /// What ends the run that is open before this line, if it begins another.
+    pub before: Vec<TranscriptStep>,
+    pub steps: Vec<TranscriptStep>,
+    /// The type of a line that this release does not know; its raw text is kept.
+    pub unknown: Option<String>,
+}
+
+/// Which run a line belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinePlace {
+    /// It begins a run with this title and this request.
+    Begins { title: String, request: String },
+    /// The run that is open. If there is none, one begins that continues the last.
+    Within,
+    /// The run that is open. If there is none, the next, which keeps its raw text.
+    Around,
+}
+
+/// One thing that a line tells.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TranscriptStep {
+    User { id: Option<String>, text: String },
+    TurnBegin(TurnStart),
+    TurnEnd(TurnEnd),
+    Text { id: String, text: String },
+    Call(CallStart),
+    CallEnd { id: String, outcome: Outcome },
+    Gap { reason: &'static str, what: String },
+    Note { name: &'static str, details: Value },
+    End(Ending),
+}
+
+impl TranscriptLine {
+    pub(crate) fn new(key: String, name: impl Into<String>) -> Self {
+        TranscriptLine {
+            key,
+            name: name.into(),
+            time: None,
+            place: LinePlace::Around,
+            before: Vec::new(),
+            steps: Vec::new(),
+            unknown: None,
+        }
+    }
+
+    /// A line that is not UTF-8, not JSON, or not an object.
+    pub fn invalid(number: u64, line: &str, why: &str) -> Self {
+        let what = format!("line {number} of the transcript cannot be read: {why}");
+        let steps = vec![TranscriptStep::Gap { reason: "line_invalid", what }];
+        TranscriptLine { steps, ..TranscriptLine::new(line_key(number, line), "invalid_line") }
+    }
+
+    /// A line that is longer than a reader takes. Its beginning is kept.
+    pub fn too_long(number: u64, beginning: &str, bytes_max: usize) -> Self {
+        let what = format!(
+            "line {number} of the transcript has more than {bytes_max} bytes; only its beginning is kept"
+        );
+        let steps = vec![TranscriptStep::Gap { reason: "line_too_long", what }];
+        TranscriptLine { steps, ..TranscriptLine::new(line_key(number, beginning), "long_line") }
+    }
+}
+
+/// Recognises a line by its place and its bytes.
+pub(crate) fn line_key(number: u64, line: &str) -> String {
+    let digest = blake3::hash(line.trim_end().as_bytes()).to_hex();
+    format!("line-{number}-{}", &digest.as_str()[..24])
+}
+
+/// Reads a line as an object, or says why it is none.
+pub(crate) fn object(number: u64, line: &str) -> Result<Value, TranscriptLine> {
+    match serde_json::from_str::<Value>(line) {
+        Ok(value) if value.is_object() => Ok(value),
+        Ok(_) => Err(TranscriptLine::invalid(number, line, "it is no JSON object")),
+        Err(why) => Err(TranscriptLine::invalid(number, line, &why.to_string())),
+    }
+}
+
+/// The title of a run: the first line of what was asked.
+pub(crate) fn title_of(text: &str) -> String {
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("(empty message)");
+    let (start, is_cut) = cut(first.trim(), limits::TITLE_BYTES_MAX);
+    if is_cut { format!("{start}…") } else { start.to_owned() }
+}
+
+/// Records a line: what it tells, its raw text, and an ending last. Each draft carries the time of the source as
+/// `source_time`.
+pub fn apply(recording: &mut Recording, line: &TranscriptLine, raw: &str) -> Vec<Draft> {
+    let (endings, others): (Vec<&TranscriptStep>, Vec<&TranscriptStep>) =
+        line.steps.iter().partition(|step| matches!(step, TranscriptStep::End(_)));
+    others.into_iter().for_each(|step| one(recording, step));
+    recording.raw_text(&line.name, raw, Some(&line.key));
+    endings.into_iter().for_each(|step| one(recording, step));
+    timed(recording.drain(), line.time.as_deref())
+}
+
+/// Records only a line's raw text, and what could not be read of it.
+pub fn apply_raw(recording: &mut Recording, line: &TranscriptLine, raw: &str) -> Vec<Draft> {
+    for step in line.steps.iter().filter(|step| matches!(step, TranscriptStep::Gap { .. })) {
+        one(recording, step);
+    }
+    recording.raw_text(&line.name, raw, Some(&line.key));
+    timed(recording.drain(), line.time.as_deref())
+}
+
+/// Records steps that no line of their own has.
+pub fn apply_steps(recording: &mut Recording, steps: &[TranscriptStep]) -> Vec<Draft> {
+    steps.iter().for_each(|step| one(recording, step));
+    recording.drain()
+}
+
+fn one(recording: &mut Recording, step: &TranscriptStep) {
+    match step {
+        TranscriptStep::User { id, text } => recording.user(id.as_deref(), text),
+        TranscriptStep::TurnBegin(start) => recording.turn_begin(start.clone()),
+        TranscriptStep::TurnEnd(end) => recording.turn_end(end.clone()),
+        TranscriptStep::Text { id, text } => recording.text(id, text),
+        TranscriptStep::Call(start) => recording.call(start.clone()),
+        TranscriptStep::CallEnd { id, outcome } => recording.call_end(id, outcome.clone()),
+        TranscriptStep::Gap { reason, what } => recording.gap(reason, what),
+        TranscriptStep::Note { name, details } => recording.note(name, details),
+        TranscriptStep::End(ending) => recording.end(ending.clone()),
+    }
+}
+
+fn timed(mut drafts: Vec<Draft>, time: Option<&str>) -> Vec<Draft> {
+    let Some(time) = time else { return drafts };
+    for draft in &mut drafts {
+        if let Value::Object(fields) = &mut draft.data {
+            let time = short(time, limits::NAME_BYTES_MAX);
+            fields.entry("source_time").or_insert_with(|| time.into());
+        }
+    }
+    drafts
+}
+
+/// A text field.
+pub(crate) fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    value.get(name)?.as_str()
+}
