@@ -55,3 +55,7 @@ pub const APPEND_EVENTS_MAX: usize = 500;
 
 /// Tries of one hook, when the run changes in the same moment; then the hook is recorded in the next run.
 pub const TRIES_MAX: usize = 4;
+
+/// Milliseconds by which the epoch of a producer is raised, if the clock of an earlier instance was ahead; again for
+/// each try.
+pub const EPOCH_STEP_MS: u64 = 86_400_000;

@@ -183,7 +183,7 @@ impl Session {
                         break Err(error);
                     }
                     if error.code() == Code::ProducerFenced {
-                        self.epoch += Duration::from_secs(86_400).as_millis() as u64;
+                        self.epoch += limits::EPOCH_STEP_MS;
                     }
                 }
             }

@@ -113,6 +113,7 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
             if let Some(found) = look().await {
                 return found;
             }
+            // tidy: the condition is what the server answers; this is the pause between two looks
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
