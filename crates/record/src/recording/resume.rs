@@ -40,7 +40,11 @@ impl Recording {
                 }
             }
             "turn.started" => self.saw_turn_started(turn),
-            "turn.completed" | "turn.failed" => self.saw_turn_over(),
+            "turn.completed" => {
+                self.saw_usage(data);
+                self.saw_turn_over();
+            }
+            "turn.failed" => self.saw_turn_over(),
             "assistant.text_delta" => {
                 let delta = text("delta").unwrap_or("");
                 self.saw_delta(number("block_index").unwrap_or(0), delta, text("source_ref"));
