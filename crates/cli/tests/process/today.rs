@@ -101,13 +101,11 @@ async fn a_morning_with_two_agents() {
     );
 
     // Pruning takes the event that names the source, and the list follows the log.
-    story::tell(
-        &client,
-        &claude,
-        1,
-        &[("run.failed", r#"{"code":"stopped","message":"","retriable":false}"#)],
-    )
-    .await;
+    server.ask(&["deny", "appr_1"]).good();
+    let refused: Told =
+        ("tool.refused", r#"{"tool_call_id":"c1","tool_name":"Bash","code":"denied","message":"not this"}"#);
+    let failed: Told = ("run.failed", r#"{"code":"stopped","message":"","retriable":false}"#);
+    story::tell(&client, &claude, 1, &[refused, failed]).await;
     server.ask(&["prune", &claude]).good();
     let listed = server.ask(&["ls", "--agent", "claude"]).good();
     assert!(listed.ends_with("  claude-code 2.1.330\n"), "{listed}");
