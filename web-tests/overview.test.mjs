@@ -1,14 +1,11 @@
 // The first page and the ways from it: what waits, filters, keys, dialogs, a task from the form to its end, a chat.
 
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
 import { violations } from './axe.mjs';
 import { launch, openPage } from './browser.mjs';
-import { startServer } from './server.mjs';
+import { startScriptedServer, startServer } from './server.mjs';
 import { BEGINNING, ENDING, OUTPUT, Producer, createRun } from './story.mjs';
 
 const TEST = { timeout: 180_000 };
@@ -28,16 +25,7 @@ call = [{ name = "todo_write", input = { todos = [{ content = "Look", status = "
 text = "The answer is **forty-two**."
 `;
 
-/// A server whose model plays a script.
-async function scriptedServer(t) {
-  const folder = await mkdtemp(join(tmpdir(), 'recount-script-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
-  await mkdir(join(folder, 'scripts'));
-  await writeFile(join(folder, 'scripts', 'fix.toml'), SCRIPT);
-  const config = join(folder, 'recount.toml');
-  await writeFile(config, `[models]\ndefault = "demo/fix"\n\n[models.providers.demo]\nkind = "scripted"\nscript = "${join(folder, 'scripts')}"\n`);
-  return startServer(t, ['--config', config]);
-}
+const scriptedServer = (t) => startScriptedServer(t, SCRIPT);
 
 async function waitingRun(server, title, call, timeout = 600) {
   const run = await createRun(server, title);

@@ -3,7 +3,7 @@
 
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 
 import { atEnd } from './ending.mjs';
 
-const BINARY =
+export const BINARY =
   process.env.RECOUNT_BINARY ?? fileURLToPath(new URL('../target/debug/recount', import.meta.url));
 
 const START_MS_MAX = 30_000;
@@ -23,6 +23,17 @@ export async function startServer(t, options) {
   const server = await newServer(t, options);
   await server.start('127.0.0.1:0');
   return server;
+}
+
+/// One whose model plays a script.
+export async function startScriptedServer(t, script, options = []) {
+  const folder = await mkdtemp(join(tmpdir(), 'recount-script-'));
+  atEnd(t, () => rm(folder, { recursive: true, force: true }));
+  await mkdir(join(folder, 'scripts'));
+  await writeFile(join(folder, 'scripts', 'fix.toml'), script);
+  const config = join(folder, 'recount.toml');
+  await writeFile(config, `[models]\ndefault = "demo/fix"\n\n[models.providers.demo]\nkind = "scripted"\nscript = "${join(folder, 'scripts')}"\n`);
+  return startServer(t, ['--config', config, ...options]);
 }
 
 /// One that lets nobody in without a token, and a token for everything.
@@ -125,7 +136,7 @@ class Server {
 }
 
 /// Nothing of the user that runs the tests: no settings, no home.
-function plainEnvironment(folder) {
+export function plainEnvironment(folder) {
   const ours = ([name]) => name.startsWith('RECOUNT_') || name.startsWith('XDG_');
   const rest = Object.fromEntries(Object.entries(process.env).filter((entry) => !ours(entry)));
   return { ...rest, HOME: folder, XDG_CONFIG_HOME: join(folder, 'config') };

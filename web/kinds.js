@@ -49,7 +49,6 @@ function whole(text) {
 const approval = {
   path: '/v1/approvals',
   pending: (run) => run.pending_approvals,
-  news: 'Approval requested',
   heading: 'Approval requested',
   words: ({ summary }) => summary,
   warning: ({ irreversible }) => (irreversible ? 'This cannot be undone.' : ''),
@@ -87,7 +86,6 @@ const meant = (choice) => choice?.value ?? choice;
 const clarification = {
   path: '/v1/clarifications',
   pending: (run) => run.pending_clarifications,
-  news: 'New question',
   heading: 'Question',
   words: ({ question }) => question,
   facts({ thing }, { text, until }) {
@@ -121,7 +119,6 @@ const clarification = {
 const handoff = {
   path: '/v1/handoffs',
   pending: (run) => run.pending_handoffs,
-  news: 'New handoff',
   heading: 'Handoff',
   words: ({ summary_terse: terse, reason }) => terse ?? reason,
   facts({ thing }, { fact, text, until }) {

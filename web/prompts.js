@@ -1,14 +1,17 @@
 // What waits for people: permissions, questions and handoffs, and the forms that answer.
 // Each prompt keeps its place on the page for as long as it is pending. Look at `Prompts`.
 
-import { KINDS, LABEL_LENGTH_MAX } from './kinds.js';
+import { KINDS } from './kinds.js';
 import { ask, byId, element, remove, setText, trouble, wellAgain } from './page.js';
 import { duration } from './src/time.js';
-import { interrupt } from './src/voice.js';
-import { beginning, said, visible, visibleJson, visibleLines } from './visible.js';
+import { promptMessage } from './src/run/spoken.js';
+import { tell } from './src/voice.js';
+import { said, visible, visibleJson, visibleLines } from './visible.js';
 
 /// How often the time that is left is counted.
 const COUNT_MS = 1000;
+/// How many prompts that come at once are announced with their words; of the others, how many there are.
+const ANNOUNCED_MAX = 4;
 
 let titles = 0;
 
@@ -55,11 +58,11 @@ export class Prompts {
     const inSession = Boolean(run.session_id);
     const fresh = asked.map((prompt) => ({ ...prompt, inSession })).filter(({ thing }) => thing.status === 'pending');
     fresh.forEach((prompt) => this.add(prompt));
-    const news = Object.values(KINDS).flatMap((kind) => {
-      const words = fresh.filter((prompt) => prompt.kind === kind).map(({ thing }) => visible(beginning(kind.words(thing), LABEL_LENGTH_MAX)));
-      return words.length > 0 ? [`${kind.news}: ${words.join('; ')}`] : [];
-    });
-    if (news.length > 0) interrupt(news.join('. '));
+    for (const { key, thing } of fresh.slice(0, ANNOUNCED_MAX)) {
+      const { key: message, values, parts } = promptMessage(key.split(' ', 1)[0], thing);
+      tell(message, values, { urgent: true, parts });
+    }
+    if (fresh.length > ANNOUNCED_MAX) tell('still-awaiting-input', { prompts: fresh.length - ANNOUNCED_MAX }, { urgent: true });
     this.update();
   }
 

@@ -11,6 +11,10 @@ export const SETTINGS = {
     choices: { quiet: 'prompts, errors and the end', answers: 'also sentences of the answer', everything: 'also every tool call' },
     at_first: 'answers',
   },
+  length: {
+    name: 'Length of announcements', choices: { terse: 'a few words', normal: 'a sentence', detailed: 'all there is to say' }, at_first: 'normal',
+  },
+  language: { name: 'Language of announcements', choices: { auto: 'like the browser', 'en-US': 'English', ar: 'العربية' }, at_first: 'auto' },
   pace: { name: 'Least time between announcements', choices: { 0: 'none', 2: '2 seconds', 5: '5 seconds', 10: '10 seconds' }, at_first: '0' },
   diff: { name: 'Changes of files', choices: { unified: 'one column', split: 'side by side' }, at_first: 'unified' },
   notices: { name: 'Desktop notifications when a person is needed', choices: { off: 'off', on: 'on' }, at_first: 'off' },

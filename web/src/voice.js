@@ -1,51 +1,135 @@
-// What the page says to those who listen to it: one polite region for news, and one that interrupts, for prompts.
-// Text that streams is said a sentence at a time, never piece by piece. Look at `announce` and `Sentences`.
+// What the page says to those who listen to it: one polite region for news, and one that interrupts, for prompts and
+// errors. What happens in a run is said in the words of the catalogues (`tell`), text that streams a sentence at a time, never
+// piece by piece (`Sentences`); only what the page does itself has words of its own (`announce`).
 
 import { visible } from '../visible.js';
-import { setting } from './settings.js';
+import { onSetting, setting } from './settings.js';
+import { pickLanguage, speech } from './speech.js';
 
 /** How many announcements stay in a region, for readers that look at it late. */
-const KEPT_MAX = 6;
+const KEPT_MAX = 12;
+/** How many announcements wait for a catalogue or for the pace; older ones are left out. */
+const WAITING_MAX = 50;
 /** The longest text that is said at once. */
 const SAID_LENGTH_MAX = 600;
 
+/** @typedef {{ text: string, language?: string, direction?: string }} Words */
+
 const queues = new Map();
 
-function say(region, text) {
+/** @param {string} region @param {Words} words */
+function say(region, { text, language, direction }) {
   const box = document.getElementById(region);
   const words = document.createElement('p');
-  words.textContent = visible(text.length > SAID_LENGTH_MAX ? `${text.slice(0, SAID_LENGTH_MAX)} …` : text);
+  words.textContent = text.length > SAID_LENGTH_MAX ? `${text.slice(0, SAID_LENGTH_MAX)} …` : text;
+  if (language) words.lang = language;
+  words.dir = direction ?? 'auto';
   box.append(words);
   while (box.children.length > KEPT_MAX) box.firstElementChild.remove();
 }
 
-/** Says something politely, no faster than the reader wants. */
-export function announce(text) {
-  if (!text) return;
+/** What waits, in as few parts as languages allow. @param {Words[]} all */
+function joined(all) {
+  const parts = [];
+  for (const one of all) {
+    const last = parts.at(-1);
+    if (last && last.language === one.language && last.text.length + one.text.length < SAID_LENGTH_MAX) last.text += ` ${one.text}`;
+    else parts.push({ ...one });
+  }
+  return parts;
+}
+
+/** Politely, no faster than the reader wants. @param {Words} words */
+function politely(words) {
   const pace = Number(setting('pace')) * 1000;
   const queue = queues.get('news') ?? { waiting: [], until: 0, timer: null };
   queues.set('news', queue);
   const now = performance.now();
   if (!queue.timer && now >= queue.until) {
     queue.until = now + pace;
-    say('news', text);
+    say('news', words);
     return;
   }
-  queue.waiting.push(text);
+  queue.waiting.push(words);
+  if (queue.waiting.length > WAITING_MAX) queue.waiting.shift();
   queue.timer ??= setTimeout(() => {
     queue.timer = null;
     queue.until = performance.now() + pace;
-    say('news', queue.waiting.splice(0).join(' '));
+    joined(queue.waiting.splice(0)).forEach((one) => say('news', one));
   }, Math.max(queue.until - now, 0));
 }
 
-/** Says something at once: a person is needed. */
-export function interrupt(text) {
-  say('urgent', text);
+// ---- the catalogue in use
+
+let catalogue = null;
+let generation = 0;
+/** What is to be said as soon as the catalogue is here, in order. @type {Array<() => void>} */
+let held = [];
+
+const language = () => pickLanguage(setting('language'), navigator.languages ?? []);
+
+function release() {
+  const all = held;
+  held = [];
+  all.forEach((one) => one());
+}
+
+/** Makes sure of the catalogue of the language that is chosen; what is said meanwhile waits for it. */
+function load() {
+  const wanted = language();
+  if (catalogue?.language === wanted) return;
+  generation += 1;
+  const mine = generation;
+  speech(wanted).then((found) => {
+    if (mine !== generation) return;
+    catalogue = found;
+    release();
+  }, () => {
+    // Better the bare facts than silence.
+    if (mine === generation) release();
+  });
+}
+
+onSetting((name) => {
+  if (name === 'language') load();
+});
+
+/** In the order in which it was to be said. @param {() => void} one */
+function inOrder(one) {
+  load();
+  if (catalogue?.language === language() && held.length === 0) one();
+  else if (held.push(one) > WAITING_MAX) held.shift();
+}
+
+/** A message in the words of the catalogue; `parts` are messages that are put into it. @returns {Words} */
+function worded(key, values, parts = {}) {
+  if (!catalogue) return { text: visible(Object.values(values).filter((value) => typeof value === 'string').join(' ')) };
+  const length = setting('length');
+  const inner = Object.fromEntries(Object.entries(parts).map(([name, [part, more]]) => [name, part ? catalogue.say(part, more) : more]));
+  // What has a name in the catalogue is named by it.
+  const named = { ...values, ...inner };
+  if ('agent' in named && !named.agent) named.agent = catalogue.say('agent-unnamed');
+  if ('by' in named && !named.by) named.by = catalogue.say('unnamed');
+  return { text: catalogue.say(key, named, length), language: catalogue.language, direction: catalogue.direction };
+}
+
+/** Says something of a run in the words of the catalogue. */
+export function tell(key, values, { urgent = false, parts = {} } = {}) {
+  inOrder(() => {
+    const words = worded(key, values, parts);
+    if (urgent) say('urgent', words);
+    else politely(words);
+  });
+}
+
+/** Says politely what the page has done, or a sentence of a model. */
+export function announce(text) {
+  if (text) inOrder(() => politely({ text: visible(text) }));
 }
 
 /** Forgets what waits to be said, as of a run that is no longer shown. */
 export function hush() {
+  held = [];
   const queue = queues.get('news');
   if (queue) {
     clearTimeout(queue.timer);

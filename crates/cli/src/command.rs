@@ -1,6 +1,8 @@
 //! The command line: one file a verb, and a table of them. Look at [`verbs`].
 
 mod aaep;
+mod acp;
+mod acp_agent;
 mod answer;
 mod apply;
 mod approve;
@@ -11,6 +13,7 @@ mod cancel;
 mod chat;
 mod completion;
 mod config;
+mod connect;
 mod continuation;
 mod credential;
 mod delete;
@@ -20,6 +23,7 @@ mod doctor;
 mod export;
 mod extend;
 mod handoff;
+mod hook;
 mod import;
 mod invocation;
 mod lineage;
@@ -33,6 +37,7 @@ mod pin;
 mod policy;
 mod prune;
 mod reach;
+mod recorded;
 mod resume;
 mod retry;
 mod run;
@@ -122,7 +127,10 @@ verbs! {
     Handoff(handoff::Handoff),
     Artifact(artifact::Artifact),
     Session(session::Session),
+    Connect(connect::Connect),
+    Hook(hook::SendHook),
     Aaep(aaep::Aaep),
+    Acp(acp::Acp),
     Config(config::Config),
     Schema(schema::Schema),
     Completion(completion::Completion),
@@ -130,10 +138,39 @@ verbs! {
 }
 
 pub(crate) fn run() -> ExitCode {
+    if hook::is_called() {
+        return run_hook();
+    }
     let matches = CommandLine::command().get_matches();
     let CommandLine { invocation, verb } =
         CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     exit::report(verb.run(invocation.with_sources(&matches)))
+}
+
+/// The command line of the one verb that must start fast: making the table of all verbs takes longer than its work.
+#[derive(Parser)]
+#[command(name = "recount", version, max_term_width = 100)]
+struct HookLine {
+    #[command(flatten, next_help_heading = "Options of every command")]
+    invocation: Invocation,
+    #[command(subcommand)]
+    verb: HookVerb,
+}
+
+#[derive(Subcommand)]
+enum HookVerb {
+    Hook(Box<hook::SendHook>),
+}
+
+fn run_hook() -> ExitCode {
+    let matches = HookLine::command().try_get_matches();
+    let line = matches.and_then(|matches| Ok((HookLine::from_arg_matches(&matches)?, matches)));
+    match line {
+        Ok((HookLine { invocation, verb: HookVerb::Hook(verb) }, matches)) => {
+            exit::report(verb.run(invocation.with_sources(&matches)))
+        }
+        Err(why) => hook::not_understood(&why),
+    }
 }
 
 /// One run, or all of them.

@@ -158,6 +158,16 @@ pub(crate) const EXPORT_HELD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// read.
 pub(crate) const EXPORT_PRUNED_MAX: usize = 3;
 
+/// Patches of one exported series, as many as four digits number; more are refused.
+pub(crate) const SERIES_PATCHES_MAX: usize = 9999;
+
+/// Bytes of one exported series, which is held until all of it was read; more are refused.
+pub(crate) const SERIES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Successors that the reply of a run names at most. A series of patches is refused for a run without a task that may have
+/// more.
+pub(crate) const SUCCESSORS_SHOWN: usize = 50;
+
 /// Damaged stretches of one run that `verify` names; that there are more is said in one sentence.
 pub(crate) const DAMAGED_NAMED_MAX: usize = 20;
 
@@ -192,3 +202,125 @@ pub(crate) const SPEECH_CANCEL_WAIT: Duration = Duration::from_secs(2);
 
 /// How long the rest is spoken after a subscription has ended; then the program ends.
 pub(crate) const SPEECH_FINISH_WAIT: Duration = Duration::from_secs(60);
+
+/// Bytes of one ACP message that are held until it is complete; a longer one is forwarded as it is read, and recorded with
+/// its beginning only.
+pub(crate) const ACP_LINE_HELD_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of such a message, or of one that cannot be read, that are recorded.
+pub(crate) const ACP_LONG_KEPT_BYTES: usize = 16 << 10;
+
+/// Bytes that are read from the editor or the agent at a time.
+pub(crate) const ACP_READ_BUFFER_BYTES: usize = 64 << 10;
+
+/// Messages that wait to be recorded; one more is forwarded, and counted as not recorded.
+pub(crate) const ACP_QUEUE_MESSAGES_MAX: usize = 16_384;
+
+/// Bytes of them; likewise.
+pub(crate) const ACP_QUEUE_BYTES_MAX: usize = 32 << 20;
+
+/// Bytes of events that wait to be sent; beyond it messages wait in the queue.
+pub(crate) const ACP_WAITING_BYTES_MAX: usize = 32 << 20;
+
+/// Messages that are taken from the queue before their events are sent.
+pub(crate) const ACP_ITEMS_AT_ONCE: usize = 500;
+
+/// Events of one batch.
+pub(crate) const ACP_BATCH_EVENTS_MAX: usize = 500;
+
+/// Bytes of one batch; one event that is larger goes alone.
+pub(crate) const ACP_BATCH_BYTES_MAX: usize = 2 << 20;
+
+/// Open requests of either side that are followed; one more is forwarded, and gets no answer when the agent ends.
+pub(crate) const ACP_REQUESTS_OPEN_MAX: usize = 4_096;
+
+/// Sessions of one connection that are remembered; for one more an idle one is forgotten.
+pub(crate) const ACP_SESSIONS_MAX: usize = 256;
+
+/// Messages outside of a prompt that are kept until the next one; for one more the oldest is dropped.
+pub(crate) const ACP_OUTSIDE_MAX: usize = 64;
+
+/// Bytes of such a message; beyond it its beginning is kept.
+pub(crate) const ACP_OUTSIDE_BYTES_MAX: usize = 16 << 10;
+
+/// Answers of faces that wait for the recorder; then following the run waits.
+pub(crate) const ACP_DECISIONS_MAX: usize = 64;
+
+/// The wait before the server is tried again; it doubles with each attempt in vain, up to [`ACP_RETRY_WAIT_MAX`].
+pub(crate) const ACP_RETRY_WAIT: Duration = Duration::from_millis(100);
+
+/// The longest wait before the server is tried again.
+pub(crate) const ACP_RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// How long the recorder tries to send after the agent has ended without getting further; what is not sent by then is
+/// reported as lost.
+pub(crate) const ACP_FINISH_WAIT: Duration = Duration::from_secs(10);
+
+/// The same, where it does get further.
+pub(crate) const ACP_FINISH_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// How long an agent may go on after it has closed its output; then it is killed.
+pub(crate) const ACP_AGENT_EXIT_WAIT: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether it has ended.
+pub(crate) const ACP_AGENT_EXIT_POLL: Duration = Duration::from_millis(10);
+
+/// Bytes of an agent's name or version; the rest is cut.
+pub(crate) const ACP_NAME_BYTES_MAX: usize = 128;
+
+/// Bytes of a run's title, which is the first line of the prompt; the rest is cut.
+pub(crate) const ACP_TITLE_BYTES_MAX: usize = 200;
+
+/// Bytes of a prompt in the request of its run; all of it is in the event.
+pub(crate) const ACP_REQUEST_TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// Sessions on a page when one is looked for.
+pub(crate) const ACP_LOOKUP_PAGE: usize = 100;
+
+/// Pages on which one is looked for, newest first; beyond them it counts as not recorded.
+pub(crate) const ACP_LOOKUP_PAGES_MAX: usize = 20;
+
+/// Runs of a session that is loaded from the log; earlier ones are not shown.
+pub(crate) const ACP_LOADED_RUNS_MAX: usize = 1_000;
+
+/// Bytes of a session that is loaded from the log; earlier runs are left out, which is said.
+pub(crate) const ACP_LOADED_BYTES_MAX: usize = 32 << 20;
+
+/// Files of earlier recorders that are looked at; more are left to the next recorder.
+pub(crate) const ACP_LEFT_OPEN_MAX: usize = 1_000;
+/// Bytes of a hook's body; a larger one is not sent and is counted, so that the record has its gap.
+pub(crate) const HOOK_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of hooks that wait on disk for one server; what does not fit is counted, so that the record has its gap.
+pub(crate) const HOOK_SPOOL_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Sessions for which hooks that were not kept are counted apart; those of further sessions are counted together.
+pub(crate) const HOOK_DROPPED_SESSIONS_MAX: usize = 64;
+
+/// How long all of `recount hook` may take for a hook that is only recorded, less than agents allow; then the hook waits
+/// on disk, and the agent works on.
+pub(crate) const HOOK_RECORD_WAIT: Duration = Duration::from_millis(2500);
+
+/// The least time that one call of it has, however late it is.
+pub(crate) const HOOK_POST_WAIT_MIN: Duration = Duration::from_millis(250);
+
+/// How long one hook sends what waited on disk before it; the rest is left to the next one.
+pub(crate) const HOOK_DRAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// Milliseconds after a call that took too long in which hooks go to disk at once; then the next one tries again.
+pub(crate) const HOOK_AWAY_PAUSE_MS: u64 = 10_000;
+
+/// Seconds that a permission request waits for an answer if `--wait` is not given; then the agent asks itself.
+pub(crate) const HOOK_ASK_SECONDS_DEFAULT: u64 = 300;
+
+/// The most seconds that `--wait` takes; more is refused.
+pub(crate) const HOOK_ASK_SECONDS_MAX: u64 = 3600;
+
+/// How much longer than the server's wait the call of a permission request may take; then the agent asks itself.
+pub(crate) const HOOK_ASK_MARGIN: Duration = Duration::from_secs(5);
+
+/// Bytes of an agent's configuration file that is changed; a larger one is refused.
+pub(crate) const SETTINGS_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// How deep an agent's configuration file may be nested; a deeper one is refused.
+pub(crate) const SETTINGS_DEPTH_MAX: usize = 64;

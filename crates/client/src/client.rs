@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 mod artifacts;
+mod hooks;
 mod prompts;
 mod sessions;
 
@@ -28,6 +29,7 @@ use serde_json::value::RawValue;
 
 use self::address::Address;
 pub use self::artifacts::ArtifactStream;
+pub use self::hooks::HookPost;
 use crate::error::ClientError;
 use crate::limits;
 use crate::source::Source;

@@ -64,6 +64,11 @@ impl Speech {
         SOURCES.iter().map(|(tag, _, _)| *tag)
     }
 
+    /// Each language with its catalogue as it is embedded, for readers that format the messages themselves.
+    pub fn sources() -> impl Iterator<Item = (&'static str, &'static str)> {
+        SOURCES.iter().map(|(tag, _, source)| (*tag, *source))
+    }
+
     /// The catalogue of one of [`Speech::languages`]; of another language, the first one.
     pub fn of(tag: &str) -> &'static Speech {
         ALL.iter().find(|speech| speech.tag == tag).unwrap_or(&ALL[0])

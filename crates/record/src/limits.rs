@@ -67,3 +67,22 @@ pub const REMEMBERED_MAX: usize = 65_536;
 
 /// Seconds that a permission may be open; a longer time is shortened to it.
 pub const PROMPT_SECONDS_MAX: u64 = 86_400;
+
+/// Items of a list of things to do; the rest is cut, and `ext.recount.truncated` says so.
+pub const TODOS_MAX: usize = 500;
+
+/// Bytes of one item; the rest is cut.
+pub const TODO_BYTES_MAX: usize = 1 << 10;
+
+/// Lines of both versions of a file that are compared; longer ones are told as removed and added whole.
+pub const PATCH_LINES_COMPARED_MAX: usize = 4_000;
+
+/// Unchanged lines around a change in a patch.
+pub const PATCH_CONTEXT_LINES: usize = 3;
+
+/// Calls of one ACP prompt whose messages are put together; the oldest is forgotten, and what follows of it counts as a
+/// new one.
+pub const ACP_CALLS_REMEMBERED_MAX: usize = 4_096;
+
+/// Open requests of an ACP agent in one prompt; the outcome of one more is not recorded with it.
+pub const ACP_REQUESTS_OPEN_MAX: usize = 1_024;

@@ -4,6 +4,7 @@
 //! says nothing new. Begin with [`Recording::begin`], or [`Recording::resume`] after a restart; take the drafts with
 //! [`Recording::drain`].
 
+mod beside;
 mod calls;
 mod memory;
 mod prompts;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub use beside::{PatchFacts, Todo};
 pub use calls::{CallStart, How, Outcome};
 pub use prompts::{Answer, Decided, Elsewhere, Prompt};
 pub use turns::{TurnEnd, TurnStart, Usage};
@@ -48,6 +50,7 @@ pub enum Ending {
 pub struct Recording {
     source: Source,
     drafts: Vec<Draft>,
+    started: bool,
     ended: bool,
     turns: turns::Turns,
     calls: BTreeMap<String, calls::OpenCall>,
@@ -58,6 +61,8 @@ pub struct Recording {
     prompts_seen: u64,
     /// Keys of bodies and messages that are recorded.
     seen: Memory<()>,
+    prompted: bool,
+    spoken: bool,
 }
 
 impl Recording {
@@ -69,6 +74,7 @@ impl Recording {
     }
 
     fn put_beginning(&mut self) {
+        self.started = true;
         self.put("run.started", Fields::new());
         let fields = self.source.fields();
         self.put("ext.recount.source", Fields::new().all(fields));
@@ -78,6 +84,7 @@ impl Recording {
         Recording {
             source: source.clone(),
             drafts: Vec::new(),
+            started: false,
             ended: false,
             turns: turns::Turns::default(),
             calls: BTreeMap::new(),
@@ -86,6 +93,8 @@ impl Recording {
             prompts: BTreeMap::new(),
             prompts_seen: 0,
             seen: Memory::default(),
+            prompted: false,
+            spoken: false,
         }
     }
 
@@ -111,6 +120,7 @@ impl Recording {
         {
             return;
         }
+        self.prompted = true;
         let (kept, truncated) = cut(text, limits::USER_TEXT_BYTES_MAX);
         self.put("user.message", Fields::new().put("text", kept).maybe("message_id", id));
         if truncated {
@@ -197,6 +207,26 @@ impl Recording {
         if !self.ended {
             self.drafts.push(Draft::new(kind, fields.done()));
         }
+    }
+
+    /// Whether something with this name is recorded for the first time since this recording began or was resumed.
+    pub fn first_time(&mut self, name: &str) -> bool {
+        self.is_new(&format!("first {name}"))
+    }
+
+    /// Whether a person's message is recorded.
+    pub fn has_prompt(&self) -> bool {
+        self.prompted
+    }
+
+    /// Whether a message of a person is recorded under this id.
+    pub fn has_message(&self, id: &str) -> bool {
+        self.seen.get(key(&format!("user {}", map_id(id)))).is_some()
+    }
+
+    /// Whether the agent said anything.
+    pub fn has_text(&self) -> bool {
+        self.spoken
     }
 
     /// Whether this was not seen before in the run; from now on it was.

@@ -102,6 +102,7 @@ rules! {
         "approval.pending" = "A call is not invoked while its approval is pending.";
         "approval.denied" = "A call whose approval was refused or missed is not invoked.";
         "approval.decision" = "The decision of `approval.timed_out` is the stated default: reject, unless the request says otherwise and may.";
+        "approval.elsewhere" = "`decided_elsewhere` occurs only in external runs and with the decision `cancelled`: the producer withdraws its own approval.";
         "approval.required" = "An own run invokes an irreversible or high-risk call only when a person approved it.";
         "clarification.default" = "`clarification.timed_out` applies a default only where the question stated one, and that one.";
 
@@ -124,7 +125,7 @@ rules! {
         "cost.halted" = "After `cost.budget_exceeded` no turn starts and no call is invoked.";
     }
     Command {
-        "append.runtime_only" = "A producer does not report types that only this server writes.";
+        "append.runtime_only" = "A producer does not report types that only this server writes, but for an `approval.resolved` with `decided_elsewhere`, which withdraws its own approval.";
         "append.experimental_off" = "A producer does not report experimental types while they are switched off.";
         "append.unknown_type" = "A type outside the registry is an extension: `ext.`, a name of its owner, and at least one more word.";
         "progress.external" = "Of an external run this server itself reports only `gap.*`.";

@@ -1,10 +1,12 @@
-//! The files of the console, embedded in the program.
+//! The files of the console, embedded in the program, and the catalogues of what it announces, which are those of the
+//! accessibility face.
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderValue, header};
 use recount_api::routes::{SERVER_ROUTES, ServerRoute};
+use recount_face_aaep::speech::Speech;
 
 /// A file of `web/` under its own path.
 macro_rules! web {
@@ -15,6 +17,7 @@ macro_rules! web {
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
+const CATALOGUE: &str = "text/plain; charset=utf-8";
 
 /// Path, media type, bytes. A test compares it with what is in `web/`.
 const FILES: &[(&str, &str, &[u8])] = &[
@@ -59,6 +62,7 @@ const FILES: &[(&str, &str, &[u8])] = &[
     web!(SCRIPT, "src/run/prose.js"),
     web!(SCRIPT, "src/run/results.js"),
     web!(SCRIPT, "src/run/shell.js"),
+    web!(SCRIPT, "src/run/spoken.js"),
     web!(SCRIPT, "src/run/timeline.js"),
     web!(SCRIPT, "src/run/transcript.js"),
     web!(SCRIPT, "src/run/words.js"),
@@ -66,6 +70,7 @@ const FILES: &[(&str, &str, &[u8])] = &[
     web!(SCRIPT, "src/server.js"),
     web!(SCRIPT, "src/session.js"),
     web!(SCRIPT, "src/settings.js"),
+    web!(SCRIPT, "src/speech.js"),
     web!(SCRIPT, "src/time.js"),
     web!(SCRIPT, "src/voice.js"),
 ];
@@ -74,9 +79,17 @@ const FILES: &[(&str, &str, &[u8])] = &[
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The catalogues by their paths.
+fn catalogues() -> impl Iterator<Item = (String, &'static [u8])> {
+    Speech::sources().map(|(tag, source)| (format!("/speech/{tag}.ftl"), source.as_bytes()))
+}
+
 pub(crate) fn router() -> Router {
-    FILES.iter().fold(Router::new(), |router, &(path, media_type, bytes)| {
+    let router = FILES.iter().fold(Router::new(), |router, &(path, media_type, bytes)| {
         router.route(path, get(move || async move { file(media_type, bytes) }))
+    });
+    catalogues().fold(router, |router, (path, bytes)| {
+        router.route(&path, get(move || async move { file(CATALOGUE, bytes) }))
     })
 }
 
@@ -94,7 +107,9 @@ pub(crate) fn file(media_type: &'static str, bytes: &'static [u8]) -> Response {
 /// Whether a path is public: files in every copy of the program, and routes that need no scope.
 pub(crate) fn is_open(path: &str) -> bool {
     let needs_nothing = |route: &ServerRoute| route.path == path && route.scopes.is_empty();
-    FILES.iter().any(|(open, ..)| *open == path) || SERVER_ROUTES.iter().any(needs_nothing)
+    let tag = path.strip_prefix("/speech/").and_then(|name| name.strip_suffix(".ftl"));
+    let catalogue = tag.is_some_and(|tag| Speech::languages().any(|known| known == tag));
+    FILES.iter().any(|(open, ..)| *open == path) || catalogue || SERVER_ROUTES.iter().any(needs_nothing)
 }
 
 #[cfg(test)]

@@ -5,19 +5,21 @@ import { EventList } from '../../account.js';
 import { byId, element } from '../../page.js';
 import { visible, visibleJson } from '../../visible.js';
 import { onSetting, setting } from '../settings.js';
-import { Sentences, announce } from '../voice.js';
+import { Sentences, announce, tell } from '../voice.js';
 import { Actions } from './actions.js';
 import { CostView } from './cost.js';
 import { Feed } from './feed.js';
 import { Panel } from './panel.js';
+import { ALWAYS, ANSWERS, EVERYTHING, spoken } from './spoken.js';
 import { TimelineView } from './timeline.js';
 import { Transcript } from './transcript.js';
-import { STATES, callLine } from './words.js';
 
 /** JSON that is longer is cut where it is shown; the events have all of it. */
 const JSON_LENGTH_MAX = 200_000;
 
 const VIEWS = [['', 'Transcript'], ['timeline', 'Timeline'], ['cost', 'Cost'], ['events', 'Events']];
+/** Up to which level a reader hears of a run. */
+const WISHES = { quiet: ALWAYS, answers: ANSWERS, everything: EVERYTHING };
 /** Tables are drawn anew at most this often while events come. */
 const TABLES_MS = 1000;
 
@@ -36,7 +38,7 @@ export class RunPage {
     this.frame = null;
     this.drawnAt = 0;
     this.sentences = new Sentences();
-    this.spoken = new Set();
+    this.heardAnswer = false;
     this.feed = new Feed(run, {
       heard: (event, news) => this.hear(event, news),
       changed: () => this.replaced(),
@@ -87,6 +89,7 @@ export class RunPage {
   show(view, sequence) {
     const name = VIEWS.some(([known]) => known === view) ? view : '';
     if (name !== this.view) {
+      const held = ['view', 'view-events'].some((id) => byId(id).contains(document.activeElement));
       this.view = name;
       this.links.forEach((link, at) => {
         if (VIEWS[at][0] === name) link.setAttribute('aria-current', 'page');
@@ -103,6 +106,8 @@ export class RunPage {
         if (name === '') this.openTranscript();
         else this.views[name].update();
       }
+      // What had the focus is gone; the next thing is what shows the new view.
+      if (held) this.links[VIEWS.findIndex(([known]) => known === name)].focus();
     }
     if (name === 'events') this.events.single(sequence);
     else if (name === '' && sequence !== null) this.views[''].goTo(sequence);
@@ -132,18 +137,31 @@ export class RunPage {
     this.frame ??= requestAnimationFrame(() => this.draw());
   }
 
-  /** Says what the reader wants to hear of an event: sentences of answers, and the ends of calls. */
+  /** Says what the reader wants to hear of an event: sentences of answers, and what the catalogue has a message for. */
   speak(event) {
-    const wish = setting('speech');
+    const wish = WISHES[setting('speech')];
     const item = this.feed.fold.owners.get(event.sequence);
-    if (wish === 'quiet' || !item) return;
-    if (item.kind === 'text' && event.type.startsWith('assistant.text')) {
-      const words = this.sentences.next(item);
-      if (words) announce(words);
-    } else if (wish === 'everything' && item.kind === 'call' && item.ended_at && !this.spoken.has(item.key)) {
-      this.spoken.add(item.key);
-      announce(`${item.name} ${callLine(item).slice(0, 80)}: ${STATES[item.state] ?? item.state}.`);
+    if (event.type === 'turn.started') this.heardAnswer = false;
+    if (item?.kind === 'text' && event.type.startsWith('assistant.text')) {
+      const words = wish >= ANSWERS ? this.sentences.next(item) : '';
+      if (words) this.heardAnswer = true;
+      announce(words);
+      return;
     }
+    const message = spoken(event, item, () => this.summary());
+    if (message && message.level <= wish) tell(message.key, message.values, { urgent: message.urgent });
+  }
+
+  /** What an ending says of the run. */
+  summary() {
+    const { view } = this.feed.fold;
+    const { run, items } = view;
+    const last = view.turns.at(-1)?.index ?? null;
+    const counts = (/** @type {any} */ { kind, turn, superseded }) => kind === 'answer' || (kind === 'text' && turn === last && !superseded);
+    const answer = this.heardAnswer ? '' : items.findLast(counts)?.text ?? '';
+    const ms = Date.parse(view.ending?.at ?? '') - Date.parse(run.started_at ?? '');
+    return { agent: run.agent?.title ?? run.agent?.name ?? '', answer, seconds: Number.isFinite(ms) ? Math.ceil(ms / 1000) : 0,
+      calls: items.filter(({ kind }) => kind === 'call').length };
   }
 
   draw() {

@@ -1,10 +1,11 @@
 // A change of files: the patches of it, in one column or side by side, and what may be done with each: apply or reject
-// one that is proposed, revert one that is applied. Only what this server offers is shown.
+// one that is proposed, revert one that is applied.
 
 import { ask, element, setText, trouble, wellAgain } from '../../page.js';
 import { said, visible } from '../../visible.js';
 import { setSetting, setting } from '../settings.js';
 import { counted } from '../time.js';
+import { announce } from '../voice.js';
 import { diffCounts, parseDiff, sideBySide } from './diff.js';
 import { saver } from './pictures.js';
 
@@ -13,15 +14,6 @@ const ROWS_SHOWN_MAX = 2000;
 
 /** What may be done with a patch, by its status. */
 const DOINGS = { proposed: [['apply', 'Apply'], ['reject', 'Reject']], applied: [['revert', 'Revert']] };
-
-let offered = null;
-/** The verbs that the server has for patches, as its own description says. */
-function verbs() {
-  offered ??= fetch('/openapi.json').then((answer) => answer.json()).then(
-    ({ paths }) => new Set(['apply', 'reject', 'revert'].filter((verb) => Object.hasOwn(paths, `/v1/artifacts/{artifact}/${verb}`))),
-    () => new Set());
-  return offered;
-}
 
 const TOOLS = { edit: 'Edit', file_write: 'Write', multi_edit: 'Edit of several files', file: 'Change' };
 
@@ -35,16 +27,34 @@ export class PatchView {
       setSetting('diff', setting('diff') === 'split' ? 'unified' : 'split');
       this.draw();
     });
-    this.doings = element('div', undefined, { className: 'doings' });
+    this.verbs = element('span', undefined, { className: 'doings' });
+    this.by = element('span');
+    this.doings = element('div', [this.toggle, this.verbs, this.by], { className: 'doings' });
+    this.doings.hidden = true;
     this.node = element('div', [this.title, this.doings, this.body], { className: 'change part' });
     this.artifacts = [];
     this.load(change);
   }
 
   show(change) {
+    this.change = change;
+    const ended = this.context.fold().view.ending !== null;
+    if (ended !== this.ended) {
+      this.ended = ended;
+      this.draw();
+    }
+    this.describe();
+  }
+
+  /** What was changed, and what became of it: by the run itself, or later, as its patches say. */
+  describe() {
+    const { change } = this;
     const paths = change.paths.length > 0 ? change.paths.join(', ') : counted(change.patches.length, 'file');
-    const words = [change.state, change.reverted_by && `by ${change.reverted_by}`, change.reason].filter(Boolean).join(', ');
-    this.title.replaceChildren(`${TOOLS[change.tool] ?? 'Change'} `, said(paths), ' ', element('span', visible(words), { className: `state-${change.state}` }));
+    const later = [...new Set(this.artifacts.map(statusOf))];
+    const state = later.length === 1 ? later[0] : change.state;
+    const words = later.length > 1 ? later.map((one) => `${this.artifacts.filter((artifact) => statusOf(artifact) === one).length} ${one}`).join(', ')
+      : [state, change.reverted_by && `by ${change.reverted_by}`, change.reason].filter(Boolean).join(', ');
+    this.title.replaceChildren(`${TOOLS[change.tool] ?? 'Change'} `, said(paths), ' ', element('span', visible(words), { className: `state-${state}` }));
     const undone = change.patches.length === 0;
     if (undone) setText(this.body, 'The patch of this change has no id, so it cannot be shown.');
   }
@@ -54,7 +64,6 @@ export class PatchView {
     try {
       const answers = await Promise.all(patches.map((id) => ask(`/v1/artifacts/${encodeURIComponent(id)}`)));
       this.artifacts = answers.map(({ data }) => data);
-      this.verbs = await verbs();
       wellAgain('patch');
       this.draw();
     } catch (error) {
@@ -67,14 +76,17 @@ export class PatchView {
     if (this.artifacts.length === 0) return;
     const split = setting('diff') === 'split';
     setText(this.toggle, split ? 'Show in one column' : 'Show side by side');
-    this.doings.replaceChildren(this.toggle, ...this.artifacts.flatMap((artifact) => this.buttons(artifact)));
+    this.doings.hidden = false;
+    // A run that goes on may still change the file itself.
+    this.verbs.replaceChildren(...(this.ended ? this.artifacts.flatMap((artifact) => this.buttons(artifact)) : []));
+    this.describe();
     this.body.replaceChildren(...this.artifacts.map((artifact) => drawn(artifact, split)));
   }
 
   buttons(artifact) {
-    const status = artifact.reverted_at ? 'reverted' : artifact.status;
+    const status = statusOf(artifact);
     const possible = Object.hasOwn(DOINGS, status) ? DOINGS[status] : [];
-    return possible.filter(([verb]) => this.verbs.has(verb)).map(([verb, words]) => {
+    return possible.map(([verb, words]) => {
       const path = artifact.target_path ?? artifact.name ?? artifact.id;
       const button = element('button', this.artifacts.length > 1 ? `${words} ${visible(path)}` : words, { type: 'button' });
       button.addEventListener('click', () => this.act(artifact, verb));
@@ -84,16 +96,21 @@ export class PatchView {
 
   async act({ id }, verb) {
     try {
-      await ask(`/v1/artifacts/${encodeURIComponent(id)}/${verb}`, {});
-      wellAgain('patch');
+      const { data } = await ask(`/v1/artifacts/${encodeURIComponent(id)}/${verb}`, {});
+      wellAgain('action');
+      this.by.replaceChildren(element('a', `The run that did it: ${verb}`, { href: `#${data.run_id}` }));
+      announce(`${visible(data.artifact.target_path ?? id)}: ${visible(statusOf(data.artifact))}.`);
     } catch (error) {
-      trouble('patch', error);
+      trouble('action', error);
     }
     // Whatever became of it is asked for, not guessed.
     this.toggle.focus();
     this.load({ patches: this.artifacts.map((artifact) => artifact.id) });
   }
 }
+
+/** What became of a patch, whichever run did it. */
+const statusOf = (artifact) => (artifact.reverted_at ? 'reverted' : artifact.status);
 
 function drawn(artifact, split) {
   const text = artifact.diff;

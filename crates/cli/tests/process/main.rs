@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod acp;
+mod acp_agent;
 mod allowing;
 mod applications;
 mod applications_start;
@@ -13,6 +15,7 @@ mod capturing;
 mod chat;
 mod checks;
 mod child_runs;
+mod connecting;
 mod crowd;
 mod demo;
 mod doctor;
@@ -20,6 +23,7 @@ mod dying;
 mod forged;
 mod future;
 mod guide;
+mod hooking;
 mod importing;
 mod judging_captures;
 mod lineage;
@@ -32,6 +36,7 @@ mod narrating;
 mod offline;
 mod outputs;
 mod own_suite;
+mod patch_series;
 mod patches;
 mod prompts;
 mod public_suite;

@@ -13,6 +13,14 @@ words! {
     /// The decision on an approval.
     Decision { Approved = "approved", Rejected = "rejected", Cancelled = "cancelled" }
 
+    /// What was decided outside the server about an approval that its producer withdrew.
+    DecidedElsewhere {
+        Approved = "approved",
+        Rejected = "rejected",
+        /// Not decided yet, or not known.
+        Undecided = "undecided",
+    }
+
     /// Whether the effect of a call can be undone.
     Reversibility {
         Reversible = "reversible",
@@ -69,6 +77,10 @@ payload! {
         answer: String,
         /// The allowance that this decision created: within `scope`, calls like this one need no further approval.
         allowance_id: ForeignId,
+        /// Only with `cancelled`, in an external run: its producer withdrew the approval, because it is decided outside the
+        /// server, such as in the agent's own dialog. The word is the decision there; `by` names who made it or where. After
+        /// `approved` and `undecided` the call may be invoked.
+        decided_elsewhere: DecidedElsewhere,
     }
 
     /// The deadline of the approval was moved.
@@ -87,6 +99,13 @@ payload! {
         decision: Decision,
         by: String,
         scope: String,
+    }
+}
+
+impl Resolved {
+    /// Whether the approval was withdrawn and the call left to a decision elsewhere that is not a rejection.
+    pub fn leaves_call_open(&self) -> bool {
+        matches!(self.decided_elsewhere, Some(DecidedElsewhere::Approved | DecidedElsewhere::Undecided))
     }
 }
 

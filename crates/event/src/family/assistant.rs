@@ -5,12 +5,17 @@ use crate::{ForeignId, Json};
 
 payload! {
     /// A piece of a text block, as it arrived.
-    TextDelta { turn_index: u64, block_index: u64, delta: String } {}
+    TextDelta { turn_index: u64, block_index: u64, delta: String } {
+        /// The producer's own name of the piece, by which it recognises a repeated one.
+        source_ref: String,
+    }
 
     /// A text block is complete: `text` is all its deltas, joined (or the whole text, if it had none).
     TextComplete { turn_index: u64, block_index: u64, text: String } {
         /// The block was cut off by a failure or a cancellation.
         aborted: bool,
+        /// The producer's own name of the text, by which it recognises a repeated one.
+        source_ref: String,
     }
 
     /// The model proposed a tool call. Nothing has run yet.

@@ -123,6 +123,13 @@ impl Recording {
         Some(approval_id)
     }
 
+    /// Whether a permission can be asked for this call: it is not carried out, over or denied, and not asked about yet.
+    pub fn can_be_asked_about(&self, foreign_id: &str) -> bool {
+        let id = map_id(foreign_id);
+        let asked = self.prompts.values().any(|open| open.call == id);
+        !asked && self.calls.get(&id).is_some_and(|call| !call.invoked && !call.denied)
+    }
+
     /// Whether an approval waits for an answer.
     pub fn is_asking(&self, approval_id: &str) -> bool {
         self.prompts.contains_key(&map_id(approval_id))

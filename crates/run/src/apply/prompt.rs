@@ -84,6 +84,10 @@ pub(super) fn approval_resolved(state: &mut State, resolved: &approval::Resolved
         ),
         Decision::Cancelled => (format!("cancelled by {}", resolved.by), ApprovalOutcome::Cancelled),
     };
+    if resolved.leaves_call_open() {
+        over(state, PromptKind::Approval, &resolved.approval_id, &fate);
+        return;
+    }
     judged(state, &resolved.approval_id, &fate, said);
 }
 

@@ -117,7 +117,20 @@ impl Reading {
             Payload::ApprovalResolved(said) => {
                 let name = (Approval, said.approval_id.clone());
                 self.people.find(&name, said.tool_call_id.as_ref())?;
-                self.has_outcome(name, Some(said.decision == Decision::Approved));
+                let elsewhere = said.decided_elsewhere.is_some();
+                if elsewhere && (self.course.is_own() || said.decision != Decision::Cancelled) {
+                    return broken!(
+                        "approval.elsewhere",
+                        "{} is decided elsewhere, but not withdrawn",
+                        name.1
+                    );
+                }
+                if said.leaves_call_open() {
+                    self.people.pending.remove(&name);
+                    self.people.answered.insert(name);
+                } else {
+                    self.has_outcome(name, Some(said.decision == Decision::Approved));
+                }
             }
             Payload::ApprovalExtended(more) => {
                 let name = (Approval, more.approval_id.clone());

@@ -93,11 +93,13 @@ fn is_gap(payload: &Payload) -> bool {
 fn may_be_appended(payload: &Payload) -> Result<(), Broken> {
     extension_or_known(payload)?;
     let type_name = payload.type_name();
-    match registry::row(type_name) {
-        Some(row) if row.appender == Appender::Runtime => {
+    match (registry::row(type_name), payload) {
+        // Its own approval a producer may withdraw, where that was decided elsewhere.
+        (_, Payload::ApprovalResolved(resolved)) if resolved.decided_elsewhere.is_some() => Ok(()),
+        (Some(row), _) if row.appender == Appender::Runtime => {
             broken!("append.runtime_only", "only this server writes {type_name}: leave it out")
         }
-        Some(row) if row.status == Status::Experimental => {
+        (Some(row), _) if row.status == Status::Experimental => {
             broken!("append.experimental_off", "{type_name} is experimental and switched off: leave it out")
         }
         _ => Ok(()),

@@ -150,7 +150,16 @@ pub(super) fn extended(
 }
 
 pub(super) fn approval_resolved(state: &State, resolved: &approval::Resolved) -> Result<(), Broken> {
-    pending(state, PromptKind::Approval, &resolved.approval_id, resolved.tool_call_id.as_ref()).map(|_| ())
+    pending(state, PromptKind::Approval, &resolved.approval_id, resolved.tool_call_id.as_ref())?;
+    if resolved.decided_elsewhere.is_some() && (state.is_own() || resolved.decision != Decision::Cancelled) {
+        return broken!(
+            "approval.elsewhere",
+            "approval {} is decided elsewhere, as {}: only the producer of an external run withdraws it so, as cancelled",
+            resolved.approval_id,
+            resolved.decision
+        );
+    }
+    Ok(())
 }
 
 pub(super) fn approval_timed_out(state: &State, missed: &approval::TimedOut) -> Result<(), Broken> {

@@ -156,6 +156,56 @@ fn a_batch_is_taken_as_a_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_producer_withdraws_its_own_approval_with_what_was_decided_elsewhere() {
+    let withdrawn = |decided: &str| {
+        format!(
+            "approval.resolved {{'approval_id':'a','decision':'cancelled','by':'editor','decided_elsewhere':'{decided}'}}"
+        )
+    };
+    for asked in ["@ext\n@ask a c", "@ext\n@turn 0\n@propose c\n@ask a c"] {
+        for decided in ["approved", "undecided"] {
+            let mut story = Story::of(asked);
+            story.does(append(&withdrawn(decided)));
+            assert!(story.state.prompts.is_empty());
+            assert_eq!(
+                story.does(append("@ask b c")),
+                ["approval.requested"],
+                "{decided}: it may be asked about again"
+            );
+            story.does(append(&withdrawn(decided).replace("'a'", "'b'")));
+            assert_eq!(story.does(append("@invoke c\n@complete c")).len(), 2, "{decided}: it may run");
+        }
+        let mut story = Story::of(asked);
+        story.does(append(&withdrawn("rejected")));
+        assert_eq!(story.refuses(append("@invoke c")).rule, Some("approval.denied"));
+        assert_eq!(
+            story.refuses(append(&withdrawn("approved"))).rule,
+            Some("prompt.pending"),
+            "the first one wins"
+        );
+    }
+    // It answers nothing, and withdraws only what is its own and pending.
+    for (data, rule) in [
+        ("{'approval_id':'a','decision':'cancelled','by':'editor'}", "append.runtime_only"),
+        ("{'approval_id':'a','decision':'approved','by':'editor'}", "append.runtime_only"),
+        (
+            "{'approval_id':'a','decision':'approved','by':'editor','decided_elsewhere':'approved'}",
+            "approval.elsewhere",
+        ),
+        (
+            "{'approval_id':'z','decision':'cancelled','by':'editor','decided_elsewhere':'approved'}",
+            "prompt.pending",
+        ),
+    ] {
+        let no = Story::of("@ext\n@ask a c").refuses(append(&format!("approval.resolved {data}")));
+        assert_eq!(no.rule, Some(rule), "{data}");
+    }
+    // What this server executes itself, nobody decides elsewhere.
+    let no = Story::of("@own\n@ask a c").refuses(progress(&withdrawn("approved")));
+    assert_eq!(no.rule, Some("approval.elsewhere"));
+}
+
+#[test]
 fn who_may_report_what() {
     assert_eq!(Story::of("@own").refuses(append("@turn 0")).code, Code::RunNotExternal);
     assert_eq!(Story::of("@ext\n@finished").refuses(append("@turn 0")).code, Code::RunEnded);

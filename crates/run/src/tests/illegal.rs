@@ -175,6 +175,11 @@ const BREACHES: &[(&str, &str)] = &[
          cost.budget_warning {'threshold_pct':80,'cumulative_cost_micros_usd':8,'task_budget_micros_usd':10}",
     ),
     ("cost.halted", "@own\n@exceeded\n@turn 0"),
+    (
+        "approval.elsewhere",
+        "@ext\napproval.requested {'approval_id':'a','tool_call_id':'c','kind':'tool','summary':'may I'}\n\
+         approval.resolved {'approval_id':'a','decision':'approved','by':'editor','decided_elsewhere':'approved'}",
+    ),
     ("append.runtime_only", "@ext\nrun.throttled {'reason':'full','place':1}"),
     (
         "append.experimental_off",

@@ -9,8 +9,8 @@ use crate::limits::BASE_PATHS_MAX;
 pub(super) const BASE_PATH_DEFAULT: &str = "/aap";
 
 /// First parts of paths that are others', or will be.
-const TAKEN: [&str; 9] =
-    ["v1", "hecate", "aaep", ".well-known", "healthz", "readyz", "metrics", "openapi.json", "docs"];
+const TAKEN: [&str; 10] =
+    ["v1", "hecate", "aaep", ".well-known", "healthz", "readyz", "metrics", "openapi.json", "docs", "speech"];
 
 /// What was settled.
 #[derive(Debug, Clone, PartialEq, Eq)]

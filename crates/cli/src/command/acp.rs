@@ -1,0 +1,262 @@
+//! `recount acp`: records an ACP agent, between the editor at our standard input and output and the agent, a child.
+//!
+//! Two threads forward, byte for byte; the recorder reads a copy. Look at [`Relay`].
+
+mod account;
+mod gate;
+mod head;
+mod leftover;
+mod line;
+mod load;
+mod queue;
+mod recorder;
+mod relay;
+mod run;
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use rustix::process::{Pid, Signal};
+use serde_json::json;
+use tokio::signal::unix::SignalKind;
+use tokio::sync::oneshot;
+
+use self::account::{Account, Asking};
+use self::gate::{Ask, Gate};
+use self::leftover::{Leftover, close_left_open};
+use self::queue::{Item, Queue, Side, queue};
+use self::recorder::{Recording, command_name, raw};
+use self::relay::{Outlet, Relay};
+use self::run::Recorder;
+use super::acp_agent::AgentOptions;
+use super::invocation::{Invocation, block_on};
+use crate::failure::Failure;
+use crate::limits;
+use crate::output::note;
+
+/// Record an ACP agent between it and an editor, or serve an agent of the server to an editor
+#[derive(Args)]
+pub(super) struct Acp {
+    #[command(flatten)]
+    own: AgentOptions,
+    /// Who is asked for permissions
+    #[arg(long, value_enum, value_name = "WHERE", default_value = "both")]
+    ask: Ask,
+    /// How long Recount waits for an answer, where only Recount is asked; then the call is rejected
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    ask_seconds: u64,
+    /// Folder for the ids of open runs, so that a later recorder closes those of one that was killed
+    #[arg(long, value_name = "DIR", env = "RECOUNT_ACP_STATE", hide_env_values = true)]
+    state: Option<PathBuf>,
+    /// The agent's command and its arguments
+    #[arg(last = true, required_unless_present = "agent", value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Acp {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        if let Some(served) = self.own.run(&invocation) {
+            return served;
+        }
+        let client = invocation.client()?;
+        let (program, arguments) = self.command.split_first().expect("the parser requires one without an agent");
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|why| {
+                Failure::Usage(format!(
+                    "cannot start the agent {program:?}: {why}; check the command after --"
+                ))
+            })?;
+        let (agent_in, agent_out) = (child.stdin.take(), child.stdout.take());
+        let agent = Outlet::new(agent_in.expect("it is piped"));
+        let editor = Outlet::new(std::io::stdout());
+        let gate = Arc::new(Gate::new(self.ask));
+        let (queue, waiting) = queue();
+
+        let to_agent = Relay {
+            from: Side::Editor,
+            to: Arc::clone(&agent),
+            gate: Arc::clone(&gate),
+            queue: queue.clone(),
+        };
+        let closing = (Arc::clone(&agent), queue.clone());
+        std::thread::spawn(move || {
+            to_agent.run(std::io::stdin());
+            closing.1.push(Item::EditorLeft);
+            closing.0.close();
+        });
+        let to_editor = Relay {
+            from: Side::Agent,
+            to: Arc::clone(&editor),
+            gate: Arc::clone(&gate),
+            queue: queue.clone(),
+        };
+        let agent_out = agent_out.expect("it is piped");
+        let (ended, agent_ended) = oneshot::channel();
+        let pid = Pid::from_child(&child);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ending = Ending {
+            child,
+            editor: Arc::clone(&editor),
+            agent: Arc::clone(&agent),
+            gate: Arc::clone(&gate),
+            queue,
+            is_over: Arc::clone(&is_over),
+            ended,
+        };
+        let pumps = std::thread::spawn(move || {
+            to_editor.run(agent_out);
+            ending.end()
+        });
+
+        let who = recorder(program);
+        let asking = Asking {
+            in_recount: self.ask != Ask::Editor,
+            timeout_seconds: (self.ask == Ask::Recount).then_some(self.ask_seconds),
+            prefix: format!("appr-{}-", who.producer),
+        };
+        let state = self.state.or_else(default_state);
+        let url = invocation.url.clone();
+        let account = Account::new(&who.agent, asking);
+        let ask = self.ask;
+        block_on(async move {
+            let leftover = Leftover::open(state.as_deref(), &url, &who);
+            let closing = client.clone();
+            let stopping = tokio::spawn(stop_agent(pid, Arc::clone(&agent), is_over));
+            let others = tokio::spawn(async move { close_left_open(state.as_deref(), &url, &closing).await });
+            Recording::new(client, who, account, gate, editor, agent, ask, leftover)
+                .run(waiting, agent_ended)
+                .await;
+            others.abort();
+            stopping.abort();
+            Ok(())
+        })?;
+        let status = pumps.join().map_err(|_| Failure::Own("the thread that forwards has failed".into()))?;
+        outcome(status)
+    }
+}
+
+/// What happens when the agent's output has ended.
+struct Ending {
+    child: Child,
+    editor: Arc<Outlet>,
+    agent: Arc<Outlet>,
+    gate: Arc<Gate>,
+    queue: Queue,
+    /// The agent's process is gone, or will be waited for now.
+    is_over: Arc<AtomicBool>,
+    ended: oneshot::Sender<()>,
+}
+
+impl Ending {
+    /// Waits for the agent, answers what it did not, and ends the recorder.
+    fn end(mut self) -> Option<ExitStatus> {
+        self.agent.close();
+        let status = self.wait();
+        self.ended.send(()).ok();
+        let how = status.map_or_else(|| "did not end and was killed".to_owned(), words);
+        let open = self.gate.take_editor_requests();
+        if !open.is_empty() {
+            note(&format!("the agent {how} with {} requests not answered", open.len()));
+        }
+        for request in open {
+            let message = format!("the agent {how} before it answered");
+            let error =
+                json!({"jsonrpc": "2.0", "id": raw(&request), "error": {"code": -32603, "message": message}});
+            // The editor may be gone, too.
+            self.editor.write(format!("{error}\n").as_bytes()).ok();
+        }
+        self.queue.push_last(Item::AgentEnded(how));
+        status
+    }
+
+    /// An agent that has closed its output and goes on is killed after a while.
+    fn wait(&mut self) -> Option<ExitStatus> {
+        let until = recount_client::moment() + limits::ACP_AGENT_EXIT_WAIT;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    self.is_over.store(true, Ordering::SeqCst);
+                    return Some(status);
+                }
+                Ok(None) if recount_client::moment() < until => {
+                    std::thread::sleep(limits::ACP_AGENT_EXIT_POLL)
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.is_over.store(true, Ordering::SeqCst);
+        self.child.kill().ok();
+        self.child.wait().ok();
+        None
+    }
+}
+
+/// A signal that ends this program ends the agent; then all is recorded as when the agent ends by itself.
+async fn stop_agent(pid: Pid, agent: Arc<Outlet>, is_over: Arc<AtomicBool>) {
+    let listen = |kind| tokio::signal::unix::signal(kind).ok();
+    let (terminate, interrupt) = (listen(SignalKind::terminate()), listen(SignalKind::interrupt()));
+    let (Some(mut terminate), Some(mut interrupt)) = (terminate, interrupt) else { return };
+    let mut signal = Signal::TERM;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            () = tokio::time::sleep(limits::ACP_AGENT_EXIT_WAIT), if signal == Signal::KILL => {}
+        }
+        if is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        note("ending: the agent is told to end");
+        rustix::process::kill_process(pid, signal).ok();
+        // Not before: an agent that reads may still answer. It may block where the agent does not read.
+        let agent = Arc::clone(&agent);
+        tokio::task::spawn_blocking(move || agent.close());
+        signal = Signal::KILL;
+    }
+}
+
+fn words(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "ended".to_owned(),
+        (Some(code), _) => format!("ended with status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+fn outcome(status: Option<ExitStatus>) -> Result<(), Failure> {
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(Failure::Refused(format!("the agent {}", words(status)))),
+        None => Err(Failure::Refused("the agent did not end and was killed".to_owned())),
+    }
+}
+
+/// A name and an epoch that no other recorder has.
+fn recorder(program: &str) -> Recorder {
+    let random = RandomState::new().hash_one(std::process::id());
+    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Recorder {
+        producer: format!("acp-{epoch:x}-{random:016x}"),
+        epoch,
+        agent: command_name(program),
+        agent_version: None,
+    }
+}
+
+/// `recount/acp` in the user's state folder.
+fn default_state() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")))?;
+    Some(state.join("recount/acp"))
+}

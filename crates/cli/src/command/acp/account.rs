@@ -1,0 +1,594 @@
+//! Follows a connection message by message: which run each message belongs to, and what is asked for. See [`Account`].
+//!
+//! It must not do I/O. What a message means within a run is in `recount_record::acp`.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use recount_record::acp::{self, Options, PromptRecording};
+use serde_json::{Value, json};
+
+use super::gate::{Held, cancelled_request};
+use super::queue::{Dropped, Item, Side};
+use super::run::RecordedRun;
+use crate::limits;
+
+/// What the recorder must do because of a message.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// The server has, or will have, an approval for this permission request.
+    Asked { request: String },
+    /// A permission that only Recount could be asked for, and that cannot be.
+    CannotAsk { request: String },
+    /// Answer an open permission as cancelled, because the prompt was cancelled or the agent took it back.
+    CancelPermission { request: String, is_taken_back: bool },
+    /// Answer `session/load` from the log.
+    Load { request: String, session: String, params: Value },
+    /// Refuse a prompt to a session that only the log has.
+    RefusePrompt { request: String },
+    /// The agent answered a request of the recorder's own.
+    OwnAnswer { request: String, answer: Value },
+}
+
+/// A permission that is open in Recount, or held back for it.
+#[derive(Debug, Clone)]
+pub(super) struct Permission {
+    pub(super) run: u64,
+    pub(super) approval_id: Option<String>,
+    pub(super) options: Options,
+    session: String,
+    /// The request as it came, where the editor does not have it.
+    pub(super) held_line: Option<Arc<[u8]>>,
+}
+
+/// A request of the editor that is not answered yet.
+#[derive(Debug)]
+enum Open {
+    Initialize,
+    New { folder: String },
+    Replay { session: String },
+    Prompt { session: String, run: u64 },
+    Other { session: Option<String>, method: String },
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    folder: String,
+    /// The agent made it on this connection, so that no earlier run has it.
+    is_new: bool,
+    /// The agent shows its history again: nothing of that is new.
+    is_replaying: bool,
+    /// Open prompts, oldest first: the updates are of the first.
+    prompts: VecDeque<u64>,
+    /// What came outside of prompts; it is recorded with the next one.
+    outside: VecDeque<(String, Value)>,
+}
+
+/// How permissions are asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Asking {
+    /// Whether Recount is asked.
+    pub(super) in_recount: bool,
+    pub(super) timeout_seconds: Option<u64>,
+    /// What approval ids begin with; unique to this process.
+    pub(super) prefix: String,
+}
+
+pub(super) struct Account {
+    asking: Asking,
+    /// As the agent calls itself, or else as its command is called.
+    pub(super) agent: String,
+    pub(super) agent_version: Option<String>,
+    pub(super) protocol_version: u64,
+    requests: HashMap<String, Open>,
+    /// Open requests of the agent: their runs.
+    agent_requests: HashMap<String, u64>,
+    sessions: BTreeMap<String, Session>,
+    pub(super) runs: BTreeMap<u64, RecordedRun>,
+    runs_begun: u64,
+    /// The run of a connection whose protocol version is not known.
+    unknown_version: Option<u64>,
+    permissions_asked: u64,
+    pub(super) permissions: BTreeMap<String, Permission>,
+    /// What came before any session; it is recorded with the first prompt.
+    loose: VecDeque<(String, Value)>,
+}
+
+impl Account {
+    pub(super) fn new(agent: &str, asking: Asking) -> Self {
+        Account {
+            asking,
+            agent: agent.to_owned(),
+            agent_version: None,
+            protocol_version: 1,
+            requests: HashMap::new(),
+            agent_requests: HashMap::new(),
+            sessions: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            runs_begun: 0,
+            unknown_version: None,
+            permissions_asked: 0,
+            permissions: BTreeMap::new(),
+            loose: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn take(&mut self, item: Item) -> Vec<Action> {
+        match item {
+            Item::Message { from, line, held } => self.line(from, &line, held),
+            Item::Long { from, head, beginning, bytes } => {
+                let beginning = String::from_utf8_lossy(&beginning).into_owned();
+                let method = head.method.clone().unwrap_or_default();
+                let told = json!({
+                    "from": name(from), "method": method, "size_bytes": bytes, "beginning": beginning, "truncated": true,
+                });
+                self.anywhere("message_too_long", &told);
+                if let Some(id) = head.response().filter(|_| from == Side::Agent) {
+                    self.long_answer(id);
+                }
+                Vec::new()
+            }
+            Item::Unfinished { from, bytes } => {
+                let text = String::from_utf8_lossy(&bytes[..bytes.len().min(limits::ACP_LONG_KEPT_BYTES)]);
+                let told = json!({ "from": name(from), "size_bytes": bytes.len(), "beginning": text });
+                self.anywhere("unfinished_message", &told);
+                Vec::new()
+            }
+            Item::Dropped(dropped) => {
+                self.dropped(dropped);
+                Vec::new()
+            }
+            Item::EditorLeft => {
+                self.anywhere("editor_left", &json!({}));
+                Vec::new()
+            }
+            Item::AgentEnded(how) => {
+                self.agent_ended(&how);
+                Vec::new()
+            }
+        }
+    }
+
+    fn line(&mut self, from: Side, line: &Arc<[u8]>, held: Option<Held>) -> Vec<Action> {
+        let Ok(message) = serde_json::from_slice::<Value>(line) else {
+            let text =
+                String::from_utf8_lossy(&line[..line.len().min(limits::ACP_LONG_KEPT_BYTES)]).into_owned();
+            if !text.trim().is_empty() {
+                self.anywhere(
+                    "not_a_message",
+                    &json!({ "from": name(from), "size_bytes": line.len(), "text": text }),
+                );
+            }
+            return Vec::new();
+        };
+        let mut actions = Vec::new();
+        let id = message.get("id").filter(|id| id.is_string() || id.is_number()).map(Value::to_string);
+        let method = message["method"].as_str().unwrap_or("").to_owned();
+        if let Some(run) = self.unknown_version.and_then(|run| self.runs.get_mut(&run)) {
+            run.recording.raw(&format!("from_{}", name(from)), &message);
+            return actions;
+        }
+        match (from, id, method.is_empty()) {
+            (Side::Editor, Some(id), false) => self.editor_request(id, &method, &message, held, &mut actions),
+            (Side::Editor, None, false) => self.editor_notification(&method, &message, &mut actions),
+            (Side::Editor, Some(id), true) => self.editor_response(&id, &message, held),
+            (Side::Agent, Some(id), false) => {
+                self.agent_request(id, &method, &message, line, held, &mut actions)
+            }
+            (Side::Agent, None, false) => {
+                self.agent_notification(&method, &message, line, held, &mut actions)
+            }
+            (Side::Agent, Some(id), true) if held == Some(Held::OwnAnswer) => {
+                actions.push(Action::OwnAnswer { request: id, answer: message });
+            }
+            (Side::Agent, Some(id), true) => self.agent_response(&id, &message),
+            (_, None, true) => self.anywhere("message", &json!({ "from": name(from), "message": message })),
+        }
+        actions
+    }
+
+    // From the editor.
+
+    fn editor_request(
+        &mut self,
+        id: String,
+        method: &str,
+        message: &Value,
+        held: Option<Held>,
+        actions: &mut Vec<Action>,
+    ) {
+        let params = &message["params"];
+        let session = params["sessionId"].as_str().map(str::to_owned);
+        let folder = || params["cwd"].as_str().unwrap_or("").to_owned();
+        if self.requests.len() >= limits::ACP_REQUESTS_OPEN_MAX {
+            return self.anywhere("request_not_followed", &json!({ "method": method }));
+        }
+        let open = match (method, session) {
+            ("initialize", _) => {
+                self.keep_loose("initialize", params);
+                Open::Initialize
+            }
+            ("session/new", _) => Open::New { folder: folder() },
+            ("session/load" | "session/resume", Some(session)) => {
+                let known = self.session(&session);
+                known.folder = folder();
+                if held == Some(Held::Load) {
+                    actions.push(Action::Load { request: id, session, params: params.clone() });
+                    return;
+                }
+                known.is_replaying = method == "session/load" || !params["replayFrom"].is_null();
+                Open::Replay { session }
+            }
+            ("session/prompt", Some(session)) => {
+                if held == Some(Held::Prompt) {
+                    return actions.push(Action::RefusePrompt { request: id });
+                }
+                let run = self.begin(&session, &params["prompt"]);
+                Open::Prompt { session, run }
+            }
+            (_, session) => {
+                self.in_session(session.as_deref(), method, params);
+                Open::Other { session, method: method.to_owned() }
+            }
+        };
+        self.requests.insert(id, open);
+    }
+
+    fn editor_notification(&mut self, method: &str, message: &Value, actions: &mut Vec<Action>) {
+        let params = &message["params"];
+        let session = params["sessionId"].as_str();
+        if method != "session/cancel" {
+            return self.in_session(session, method, params);
+        }
+        let Some(session) = session else { return };
+        for run in self.session(session).prompts.clone() {
+            if let Some(run) = self.runs.get_mut(&run) {
+                run.recording.cancel();
+            }
+        }
+        let held =
+            self.permissions.iter().filter(|(_, open)| open.session == session && open.held_line.is_some());
+        actions.extend(
+            held.map(|(request, _)| Action::CancelPermission {
+                request: request.clone(),
+                is_taken_back: false,
+            }),
+        );
+    }
+
+    fn editor_response(&mut self, id: &str, message: &Value, held: Option<Held>) {
+        let Some(run) = self.agent_requests.get(id).copied() else {
+            if held.is_some() {
+                self.anywhere("late_answer", &json!({ "from": "editor", "answer": message }));
+            }
+            return;
+        };
+        let Some(recorded) = self.runs.get_mut(&run) else { return };
+        match held {
+            Some(Held::LateAnswer) => {
+                recorded.recording.note("late_answer", &json!({ "from": "editor", "answer": message }))
+            }
+            Some(Held::EditorError) => {
+                return recorded.recording.note("editor_cannot_ask", &json!({ "answer": message }));
+            }
+            _ => {
+                let _ = recorded.recording.permission_answered(id, message)
+                    || recorded.recording.response(id, message);
+                self.permissions.remove(id);
+            }
+        }
+        self.agent_requests.remove(id);
+    }
+
+    // From the agent.
+
+    fn agent_request(
+        &mut self,
+        id: String,
+        method: &str,
+        message: &Value,
+        line: &Arc<[u8]>,
+        held: Option<Held>,
+        actions: &mut Vec<Action>,
+    ) {
+        let params = &message["params"];
+        let session = params["sessionId"].as_str().unwrap_or("").to_owned();
+        let Some(run) = self.run_of(&session, true) else {
+            if held == Some(Held::Permission) {
+                actions.push(Action::CannotAsk { request: id });
+            }
+            return self.in_session(Some(&session), method, params);
+        };
+        if self.agent_requests.len() >= limits::ACP_REQUESTS_OPEN_MAX {
+            return self.anywhere("request_not_followed", &json!({ "method": method }));
+        }
+        self.agent_requests.insert(id.clone(), run);
+        let Some(recorded) = self.runs.get_mut(&run) else { return };
+        if method != "session/request_permission" {
+            return recorded.recording.request(&id, method, params);
+        }
+        self.permissions_asked += 1;
+        let approval_id = format!("{}{}", self.asking.prefix, self.permissions_asked);
+        let approval_id = self.asking.in_recount.then_some(&*approval_id);
+        let asked = recorded.recording.permission(&id, params, approval_id, self.asking.timeout_seconds);
+        let held_line = (held == Some(Held::Permission)).then(|| Arc::clone(line));
+        let (approval_id, options) = match asked {
+            Some(asked) => (Some(asked.approval_id), asked.options),
+            None => (None, Options::of(params)),
+        };
+        actions.push(match approval_id {
+            Some(_) => Action::Asked { request: id.clone() },
+            None => Action::CannotAsk { request: id.clone() },
+        });
+        self.permissions.insert(id, Permission { run, approval_id, options, session, held_line });
+    }
+
+    fn agent_notification(
+        &mut self,
+        method: &str,
+        message: &Value,
+        line: &[u8],
+        held: Option<Held>,
+        actions: &mut Vec<Action>,
+    ) {
+        let params = &message["params"];
+        let session = params["sessionId"].as_str().unwrap_or("");
+        match method {
+            "session/update" => self.update(session, &params["update"]),
+            "$/cancel_request" => {
+                let Some(request) = cancelled_request(line) else { return };
+                if held == Some(Held::PermissionTakenBack) {
+                    return actions.push(Action::CancelPermission { request, is_taken_back: true });
+                }
+                self.anywhere("cancel_request", params);
+            }
+            _ => self.in_session(params["sessionId"].as_str(), method, params),
+        }
+    }
+
+    fn update(&mut self, session: &str, update: &Value) {
+        if self.sessions.get(session).is_some_and(|known| known.is_replaying) {
+            return;
+        }
+        let kind = update["sessionUpdate"].as_str().unwrap_or("").to_owned();
+        let is_said = matches!(
+            &*kind,
+            "agent_message_chunk"
+                | "agent_message"
+                | "agent_thought_chunk"
+                | "tool_call"
+                | "tool_call_update"
+                | "plan"
+        );
+        let Some(run) = self.run_of(session, is_said) else {
+            return self.in_session(Some(session), &kind, update);
+        };
+        let Some(recorded) = self.runs.get_mut(&run) else { return };
+        recorded.recording.update(update);
+        let is_idle = kind == "state_update" && update["state"] == "idle";
+        // A state may be told again before the agent has turned to the prompt.
+        recorded.has_begun |= is_said || update["state"] == "running";
+        if is_idle && recorded.has_begun {
+            recorded.recording.stopped(update["stopReason"].as_str(), update);
+            self.session(session).prompts.retain(|prompt| *prompt != run);
+        }
+    }
+
+    fn agent_response(&mut self, id: &str, message: &Value) {
+        let result = &message["result"];
+        match self.requests.remove(id) {
+            None => {}
+            Some(Open::Initialize) => self.initialized(message),
+            Some(Open::New { folder }) => match result["sessionId"].as_str() {
+                Some(session) => {
+                    let known = self.session(session);
+                    known.folder = folder;
+                    known.is_new = true;
+                }
+                None => self.keep_loose("session/new", message),
+            },
+            Some(Open::Replay { session }) => {
+                self.session(&session).is_replaying = false;
+                if !message["error"].is_null() {
+                    self.in_session(Some(&session), "session_not_resumed", message);
+                }
+            }
+            Some(Open::Prompt { session, run }) => {
+                let acknowledges =
+                    self.protocol_version > 1 && message["error"].is_null() && result["stopReason"].is_null();
+                let Some(recorded) = self.runs.get_mut(&run) else { return };
+                if acknowledges {
+                    return recorded.recording.raw("prompt_accepted", result);
+                }
+                recorded.recording.answered(message);
+                self.session(&session).prompts.retain(|prompt| *prompt != run);
+            }
+            Some(Open::Other { session, method }) => {
+                if !message["error"].is_null() {
+                    self.in_session(session.as_deref(), &format!("{method}_failed"), message);
+                }
+            }
+        }
+    }
+
+    fn initialized(&mut self, message: &Value) {
+        let result = &message["result"];
+        let info = if result["agentInfo"].is_object() { &result["agentInfo"] } else { &result["info"] };
+        if let Some(name) = info["name"].as_str().filter(|name| !name.is_empty()) {
+            self.agent = recount_record::cut(name, limits::ACP_NAME_BYTES_MAX).0.to_owned();
+        }
+        let version = info["version"].as_str();
+        self.agent_version =
+            version.map(|version| recount_record::cut(version, limits::ACP_NAME_BYTES_MAX).0.to_owned());
+        self.keep_loose("initialized", message);
+        let Some(version) = result["protocolVersion"].as_u64() else { return };
+        self.protocol_version = version;
+        if version == 0 || version > acp::VERSION_MAX {
+            let run = self.begin("", &Value::Null);
+            if let Some(recorded) = self.runs.get_mut(&run) {
+                recorded
+                    .recording
+                    .gap("unknown_version", "messages are kept as they came, without their meaning");
+            }
+            self.unknown_version = Some(run);
+        }
+    }
+
+    /// The folder of a session, and whether the agent made it on this connection.
+    pub(super) fn session_facts(&self, session: &str) -> (String, bool) {
+        self.sessions.get(session).map(|known| (known.folder.clone(), known.is_new)).unwrap_or_default()
+    }
+
+    // Where a message belongs.
+
+    fn session(&mut self, session: &str) -> &mut Session {
+        if !self.sessions.contains_key(session) && self.sessions.len() >= limits::ACP_SESSIONS_MAX {
+            let idle =
+                self.sessions.iter().find(|(_, known)| known.prompts.is_empty()).map(|(id, _)| id.clone());
+            if let Some(idle) = idle {
+                self.sessions.remove(&idle);
+            }
+        }
+        self.sessions.entry(session.to_owned()).or_default()
+    }
+
+    /// The run of the session's open prompt. Where the agent speaks without a prompt, it gets a run if `is_said`.
+    fn run_of(&mut self, session: &str, is_said: bool) -> Option<u64> {
+        let open = self.sessions.get(session).and_then(|known| known.prompts.front().copied());
+        if open.is_some() || !is_said || session.is_empty() {
+            return open;
+        }
+        let run = self.begin(session, &Value::Null);
+        if let Some(recorded) = self.runs.get_mut(&run) {
+            recorded.recording.note("without_prompt", &json!({}));
+        }
+        Some(run)
+    }
+
+    fn begin(&mut self, session: &str, prompt: &Value) -> u64 {
+        self.break_off_uncertain(session);
+        self.runs_begun += 1;
+        let run = self.runs_begun;
+        let source = acp::source(self.agent_version.clone(), self.protocol_version);
+        let loose = std::mem::take(&mut self.loose);
+        let known = self.session(session);
+        let folder = known.folder.clone();
+        let outside = std::mem::take(&mut known.outside);
+        // Whoever prompts has seen the end of what was shown again.
+        known.is_replaying = false;
+        known.prompts.push_back(run);
+        let mut recording = PromptRecording::begin(&source, &folder, session, prompt);
+        for (name, body) in loose.into_iter().chain(outside) {
+            recording.raw(&name, &body);
+        }
+        let text = acp::prompt_text(prompt);
+        self.runs.insert(run, RecordedRun::new(recording, session, &folder, text.as_deref()));
+        run
+    }
+
+    /// A prompt whose answer may have been dropped ends when the next one comes, and so does what was said without one.
+    fn break_off_uncertain(&mut self, session: &str) {
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        let asked: Vec<u64> = self
+            .requests
+            .values()
+            .filter_map(|open| if let Open::Prompt { run, .. } = open { Some(*run) } else { None })
+            .collect();
+        for run in known.prompts.clone() {
+            let Some(recorded) = self.runs.get_mut(&run) else { continue };
+            if recorded.has_gap {
+                recorded
+                    .recording
+                    .broken_off("not_recorded", "the answer to the prompt is in a gap of the record");
+            } else if asked.contains(&run) || self.protocol_version > 1 {
+                continue;
+            } else {
+                recorded.recording.stopped(None, &Value::Null);
+            }
+            known.prompts.retain(|prompt| *prompt != run);
+        }
+    }
+
+    fn in_session(&mut self, session: Option<&str>, name: &str, body: &Value) {
+        let Some(session) = session.filter(|session| !session.is_empty()) else {
+            return self.anywhere(name, body);
+        };
+        if let Some(run) = self.run_of(session, false).and_then(|run| self.runs.get_mut(&run)) {
+            return run.recording.raw(name, body);
+        }
+        let body = recount_record::keep(body, limits::ACP_OUTSIDE_BYTES_MAX).0;
+        keep_last(&mut self.session(session).outside, name, body);
+    }
+
+    /// In the runs of all open prompts, or with the next one.
+    fn anywhere(&mut self, name: &str, body: &Value) {
+        let open: Vec<u64> =
+            self.sessions.values().filter_map(|known| known.prompts.front().copied()).collect();
+        if open.is_empty() {
+            return self.keep_loose(name, body);
+        }
+        for run in open {
+            if let Some(run) = self.runs.get_mut(&run) {
+                run.recording.raw(name, body);
+            }
+        }
+    }
+
+    fn keep_loose(&mut self, name: &str, body: &Value) {
+        let body = recount_record::keep(body, limits::ACP_OUTSIDE_BYTES_MAX).0;
+        keep_last(&mut self.loose, name, body);
+    }
+
+    // What is missing, and endings.
+
+    /// The answer to a request was too long to be read.
+    fn long_answer(&mut self, id: &str) {
+        if let Some(Open::Prompt { session, run }) = self.requests.remove(id) {
+            if let Some(recorded) = self.runs.get_mut(&run) {
+                recorded
+                    .recording
+                    .broken_off("not_recorded", "the answer to the prompt is too long to be recorded");
+            }
+            self.session(&session).prompts.retain(|prompt| *prompt != run);
+        }
+    }
+
+    pub(super) fn dropped(&mut self, dropped: Dropped) {
+        let what = format!(
+            "{} messages with {} bytes were forwarded and not recorded",
+            dropped.messages, dropped.bytes
+        );
+        let mut is_told = false;
+        for run in self.runs.values_mut().filter(|run| !run.recording.is_ended()) {
+            run.recording.gap("recorder_too_slow", &what);
+            run.has_gap = true;
+            is_told = true;
+        }
+        if !is_told {
+            self.keep_loose("gap", &json!({ "reason": "recorder_too_slow", "what": what }));
+        }
+    }
+
+    fn agent_ended(&mut self, how: &str) {
+        for run in self.runs.values_mut() {
+            run.recording
+                .broken_off("agent_ended", &format!("the agent {how} before it answered the prompt"));
+        }
+        self.sessions.values_mut().for_each(|known| known.prompts.clear());
+        self.permissions.clear();
+    }
+}
+
+fn keep_last(kept: &mut VecDeque<(String, Value)>, name: &str, body: Value) {
+    if kept.len() >= limits::ACP_OUTSIDE_MAX {
+        kept.pop_front();
+    }
+    kept.push_back((name.to_owned(), body));
+}
+
+fn name(side: Side) -> &'static str {
+    match side {
+        Side::Editor => "editor",
+        Side::Agent => "agent",
+    }
+}

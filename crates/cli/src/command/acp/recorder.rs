@@ -1,0 +1,503 @@
+//! Records what was forwarded, and answers what only Recount can answer. See [`Recording::run`].
+//!
+//! Nothing waits for it: when it is slow or the server is away, its queue fills and what is dropped is counted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recount_client::moment;
+use recount_client::request::CreateSession;
+use recount_client::{Client, Source, Told, Until};
+use recount_record::acp::{Choice, Options};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::account::{Account, Action};
+use super::gate::{Ask, Gate};
+use super::leftover::Leftover;
+use super::load;
+use super::queue::{Dropped, Item, Waiting};
+use super::relay::Outlet;
+use super::run::{Recorder, Stop, short, stop};
+use crate::limits;
+use crate::output::note;
+
+/// What a face of Recount, or the server's clock, decided about an approval.
+pub(super) enum Decision {
+    Made {
+        kind: String,
+        data: Value,
+    },
+    /// The server cannot be asked any more.
+    ServerAway {
+        run: u64,
+    },
+}
+
+pub(super) struct Recording {
+    pub(super) client: Client,
+    pub(super) who: Recorder,
+    pub(super) account: Account,
+    pub(super) gate: Arc<Gate>,
+    pub(super) editor: Arc<Outlet>,
+    pub(super) agent: Arc<Outlet>,
+    pub(super) ask: Ask,
+    pub(super) leftover: Leftover,
+    chats: BTreeMap<String, String>,
+    followed: BTreeMap<u64, JoinHandle<()>>,
+    decide: Sender<Decision>,
+    decisions: Receiver<Decision>,
+    away: Option<Away>,
+    is_refused: bool,
+    /// Permissions whose approvals are not at the server yet.
+    unsent: Vec<String>,
+    /// Requests to the agent that `session/load` was turned into.
+    pub(super) resuming: BTreeMap<String, load::Resuming>,
+    pub(super) own_requests: u64,
+}
+
+struct Away {
+    since: Instant,
+    next: Instant,
+    wait: Duration,
+}
+
+impl Recording {
+    #[expect(clippy::too_many_arguments, reason = "each is one of the parts that the verb has made")]
+    pub(super) fn new(
+        client: Client,
+        who: Recorder,
+        account: Account,
+        gate: Arc<Gate>,
+        editor: Arc<Outlet>,
+        agent: Arc<Outlet>,
+        ask: Ask,
+        leftover: Leftover,
+    ) -> Self {
+        let (decide, decisions) = channel(limits::ACP_DECISIONS_MAX);
+        Recording {
+            client,
+            who,
+            account,
+            gate,
+            editor,
+            agent,
+            ask,
+            leftover,
+            chats: BTreeMap::new(),
+            followed: BTreeMap::new(),
+            decide,
+            decisions,
+            away: None,
+            is_refused: false,
+            unsent: Vec::new(),
+            resuming: BTreeMap::new(),
+            own_requests: 0,
+        }
+    }
+
+    /// Records until the agent has ended and all of it is sent, or the time for that is over.
+    pub(super) async fn run(mut self, mut waiting: Waiting, mut agent_ended: oneshot::Receiver<()>) {
+        let mut is_over = false;
+        loop {
+            let retry = self.away.as_ref().map(|away| away.next);
+            // When nothing more comes, what waits is read whether the server is there or not.
+            let has_room = is_over || self.waiting_bytes() < limits::ACP_WAITING_BYTES_MAX;
+            tokio::select! {
+                biased;
+                _ = &mut agent_ended, if !is_over => is_over = true,
+                Some(decision) = self.decisions.recv() => self.decision(decision).await,
+                item = waiting.next(), if has_room => {
+                    let Some(item) = item else { break };
+                    if self.items(item, &mut waiting).await {
+                        break;
+                    }
+                }
+                () = sleep_until(retry.unwrap_or_else(moment)), if retry.is_some() => {}
+            }
+            if self.away.as_ref().is_none_or(|away| moment() >= away.next) {
+                self.send().await;
+            }
+        }
+        let dropped = waiting.take_dropped();
+        if dropped != Dropped::default() {
+            self.account.dropped(dropped);
+        }
+        self.finish().await;
+    }
+
+    /// Takes an item and those that wait after it. Whether it was the last one.
+    async fn items(&mut self, first: Item, waiting: &mut Waiting) -> bool {
+        let mut next = Some(first);
+        for _ in 0..limits::ACP_ITEMS_AT_ONCE {
+            let Some(item) = next else { return false };
+            let is_last = matches!(item, Item::AgentEnded(_));
+            for action in self.account.take(item) {
+                self.act(action).await;
+            }
+            if is_last {
+                return true;
+            }
+            next = waiting.next_now();
+        }
+        if let Some(item) = next {
+            let is_last = matches!(item, Item::AgentEnded(_));
+            for action in self.account.take(item) {
+                self.act(action).await;
+            }
+            return is_last;
+        }
+        false
+    }
+
+    async fn act(&mut self, action: Action) {
+        match action {
+            Action::Asked { request } => {
+                if self.away.is_some() || self.is_refused {
+                    self.pass_to_editor(&request, "the server is away").await;
+                }
+                self.unsent.push(request);
+            }
+            Action::CannotAsk { request } => {
+                self.pass_to_editor(&request, "it cannot be asked in Recount").await
+            }
+            Action::CancelPermission { request, is_taken_back } => self.cancel(&request, is_taken_back).await,
+            Action::Load { request, session, params } => load::load(self, request, session, params).await,
+            Action::RefusePrompt { request } => load::refuse_prompt(self, &request).await,
+            Action::OwnAnswer { request, answer } => load::resumed(self, &request, &answer).await,
+        }
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.account.runs.values().map(super::run::RecordedRun::waiting_bytes).sum()
+    }
+
+    // Sending.
+
+    pub(super) async fn send(&mut self) {
+        if self.is_refused {
+            self.account.runs.values_mut().for_each(|run| drop(run.recording.drain()));
+            self.account.runs.retain(|_, run| !run.recording.is_ended());
+            return;
+        }
+        self.who.agent.clone_from(&self.account.agent);
+        self.who.agent_version.clone_from(&self.account.agent_version);
+        match self.send_runs().await {
+            Ok(()) => self.is_back(),
+            Err(Stop::Away(why)) => self.is_away(&why).await,
+            Err(Stop::Refused(why)) => {
+                note(&format!("recording stops, forwarding goes on: {why}"));
+                self.is_refused = true;
+                let open: Vec<String> = self.account.permissions.keys().cloned().collect();
+                for request in open {
+                    self.pass_to_editor(&request, "the server refuses this recorder").await;
+                }
+            }
+        }
+    }
+
+    async fn send_runs(&mut self) -> Result<(), Stop> {
+        let runs: Vec<u64> = self.account.runs.keys().copied().collect();
+        for key in runs {
+            let Some(run) = self.account.runs.get_mut(&key) else { continue };
+            run.gather();
+            if run.waiting_events() > 0 {
+                let session = run.session.clone();
+                let mut chat = match self.chats.get(&session) {
+                    Some(chat) => Some(chat.clone()),
+                    None if session.is_empty() => None,
+                    None => Some(self.chat(&session).await?),
+                };
+                let Some(run) = self.account.runs.get_mut(&key) else { continue };
+                let before = run.id.clone();
+                let sent = run.send(&self.client, &self.who, &mut chat).await;
+                if before != run.id
+                    && let Some(id) = &run.id
+                {
+                    self.leftover.opened(id);
+                }
+                match chat {
+                    Some(chat) => drop(self.chats.insert(session, chat)),
+                    None => drop(self.chats.remove(&session)),
+                }
+                sent?;
+            }
+            self.follow(key);
+            if self.account.runs.get(&key).is_some_and(super::run::RecordedRun::is_done)
+                && let Some(run) = self.account.runs.remove(&key)
+            {
+                run.id.iter().for_each(|id| self.leftover.closed(id));
+                self.account.permissions.retain(|_, open| open.run != key);
+            }
+        }
+        for request in std::mem::take(&mut self.unsent) {
+            self.gate.asked_here(&request);
+        }
+        Ok(())
+    }
+
+    /// The session of ours that has the runs of this one of the agent: one that is there already, or a new one.
+    async fn chat(&mut self, session: &str) -> Result<String, Stop> {
+        let (folder, is_new) = self.account.session_facts(session);
+        let agent = &self.account.agent;
+        if !is_new
+            && let Some(found) =
+                load::find_chat(&self.client, agent, session).await.map_err(|why| stop(&why))?
+        {
+            return Ok(found);
+        }
+        let title = load::chat_title(agent, &folder, session);
+        let made = self.client.create_session(&CreateSession { title: Some(title) }).await;
+        Ok(made.map_err(|why| stop(&why))?.id)
+    }
+
+    async fn is_away(&mut self, why: &str) {
+        let now = moment();
+        match &mut self.away {
+            Some(away) => {
+                away.wait = (away.wait * 2).min(limits::ACP_RETRY_WAIT_MAX);
+                away.next = now + away.wait;
+            }
+            None => {
+                note(&format!("recording waits, forwarding goes on: {why}"));
+                let wait = limits::ACP_RETRY_WAIT;
+                self.away = Some(Away { since: now, next: now + wait, wait });
+                let held: Vec<String> = self.held();
+                for request in held {
+                    self.pass_to_editor(&request, "the server is away").await;
+                }
+            }
+        }
+    }
+
+    fn is_back(&mut self) {
+        let Some(away) = self.away.take() else { return };
+        let seconds = (moment() - away.since).as_secs() + 1;
+        note(&format!("recording goes on after {seconds} s"));
+        let what =
+            format!("events before this one were appended up to {seconds} seconds after they happened");
+        for run in self.account.runs.values_mut() {
+            run.recording.gap("server_away", &what);
+        }
+    }
+
+    fn held(&self) -> Vec<String> {
+        let held = self.account.permissions.iter().filter(|(_, open)| open.held_line.is_some());
+        held.map(|(request, _)| request.clone()).collect()
+    }
+
+    /// Sends what is left, within the time for that, and says what could not be sent.
+    async fn finish(&mut self) {
+        let last = moment() + limits::ACP_FINISH_WAIT_MAX;
+        let mut until = moment() + limits::ACP_FINISH_WAIT;
+        let mut left = self.left();
+        loop {
+            if timeout_at(until, self.send()).await.is_err() || self.is_refused {
+                break;
+            }
+            let before = std::mem::replace(&mut left, self.left());
+            match &self.away {
+                Some(away) if away.next < until => sleep_until(away.next).await,
+                Some(_) => break,
+                None if left == 0 => break,
+                None if left < before => until = (moment() + limits::ACP_FINISH_WAIT).min(last),
+                None => {}
+            }
+        }
+        self.followed.values().for_each(JoinHandle::abort);
+        let left = self.left();
+        if left > 0 && !self.is_refused {
+            note(&format!("{left} events could not be recorded in time: the server is away or slow"));
+        }
+        self.leftover.end(left);
+    }
+
+    /// Events that wait to be sent.
+    fn left(&self) -> usize {
+        self.account.runs.values().map(super::run::RecordedRun::waiting_events).sum()
+    }
+
+    // Permissions.
+
+    /// Follows the answers to a run's approvals, once it has any.
+    fn follow(&mut self, key: u64) {
+        let asks =
+            self.account.permissions.values().any(|open| open.run == key && open.approval_id.is_some());
+        if !asks || self.followed.contains_key(&key) {
+            return;
+        }
+        let Some(run) = self.account.runs.get(&key) else { return };
+        let Some(id) = run.id.clone() else { return };
+        let task = follow(self.client.clone(), id, key, self.decide.clone());
+        self.followed.insert(key, tokio::spawn(task));
+    }
+
+    async fn decision(&mut self, decision: Decision) {
+        let (kind, data) = match decision {
+            Decision::Made { kind, data } => (kind, data),
+            Decision::ServerAway { run } => {
+                let held = self.held();
+                for request in held {
+                    if self.account.permissions.get(&request).is_some_and(|open| open.run == run) {
+                        self.pass_to_editor(&request, "the server is away").await;
+                    }
+                }
+                return;
+            }
+        };
+        let Some(approval) = data["approval_id"].as_str() else { return };
+        let found =
+            self.account.permissions.iter().find(|(_, open)| open.approval_id.as_deref() == Some(approval));
+        // An answer to an approval that is withdrawn already is in the log only.
+        let Some((request, open)) = found.map(|(request, open)| (request.clone(), open.clone())) else {
+            return;
+        };
+        let nobody_is_asked = self.gate.no_longer_asked_here(&request);
+        let Some(result) = result_for(&open.options, &kind, &data, nobody_is_asked) else {
+            if let Some(run) = self.account.runs.get_mut(&open.run) {
+                run.recording.note("left_to_editor", &json!({ "approval_id": approval, "answer": data }));
+            }
+            return;
+        };
+        let Some(is_at_editor) = self.gate.claim(&request) else { return };
+        self.answer_agent(&request, "result", &result).await;
+        if is_at_editor {
+            let id = raw(&request);
+            let cancel = json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}});
+            write(&self.editor, &cancel).await;
+        }
+        self.account.permissions.remove(&request);
+        if let Some(run) = self.account.runs.get_mut(&open.run) {
+            run.recording.permission_answered_here(&request, &kind, &data, &result);
+        }
+    }
+
+    pub(super) async fn answer_agent(&self, request: &str, name: &str, value: &Value) {
+        let answer = json!({"jsonrpc": "2.0", "id": raw(request), name: value});
+        write(&self.agent, &answer).await;
+    }
+
+    /// The editor is asked for a permission that was held for Recount.
+    async fn pass_to_editor(&mut self, request: &str, why: &str) {
+        let Some(open) = self.account.permissions.get_mut(request) else { return };
+        let Some(line) = open.held_line.take() else { return };
+        if self.ask != Ask::Recount || !self.gate.pass_to_editor(request) {
+            return;
+        }
+        if let Some(run) = self.account.runs.get_mut(&open.run) {
+            run.recording.note("asked_in_editor", &json!({ "reason": why }));
+        }
+        let editor = Arc::clone(&self.editor);
+        drop(tokio::task::spawn_blocking(move || editor.write(&line)).await);
+    }
+
+    async fn cancel(&mut self, request: &str, is_taken_back: bool) {
+        if self.gate.claim(request).is_none() {
+            return;
+        }
+        let (by, why) = match is_taken_back {
+            true => {
+                let error = json!({"code": -32800, "message": "Request cancelled"});
+                self.answer_agent(request, "error", &error).await;
+                ("agent", "the agent took its request back")
+            }
+            false => {
+                let cancelled = json!({"outcome": {"outcome": "cancelled"}});
+                self.answer_agent(request, "result", &cancelled).await;
+                ("editor", "the prompt was cancelled in the editor")
+            }
+        };
+        let Some(open) = self.account.permissions.remove(request) else { return };
+        if let Some(run) = self.account.runs.get_mut(&open.run) {
+            run.recording.permission_withdrawn(request, by, why);
+        }
+    }
+}
+
+/// The result that says a decision to the agent; `None` where the editor's dialog is left to decide.
+fn result_for(options: &Options, kind: &str, data: &Value, nobody_is_asked: bool) -> Option<Value> {
+    let decision = data["decision"].as_str().unwrap_or("");
+    let rejected = || {
+        let rejected = options.result(Choice::Reject);
+        // The agent offers no way to say no.
+        Some(rejected.unwrap_or_else(|| json!({"outcome": {"outcome": "cancelled"}})))
+    };
+    match (kind, decision) {
+        ("approval.resolved", "approved") | ("approval.timed_out", "approved") => {
+            let always = matches!(data["scope"].as_str(), Some("run" | "session" | "workspace"));
+            let approved = options.result(Choice::Approve { always });
+            if approved.is_none() && nobody_is_asked { rejected() } else { approved }
+        }
+        ("approval.resolved", "rejected") => rejected(),
+        // Nobody answered here, or it is no longer asked here. That decides nothing where the editor asks.
+        _ if nobody_is_asked => rejected(),
+        _ => None,
+    }
+}
+
+/// Tells each answer to an approval of a run, until the run has ended.
+async fn follow(client: Client, run: String, key: u64, decide: Sender<Decision>) {
+    let mut after = None;
+    loop {
+        let mut tail = client.tail(Source::Run(run.clone()), after, Until::Ended);
+        loop {
+            let told = match tail.next().await {
+                None => return,
+                Some(Ok(told)) => told,
+                Some(Err(why)) if why.may_pass() => break,
+                Some(Err(_)) => return,
+            };
+            let decision = match told {
+                Told::Event { envelope, .. } => answer_in(&envelope),
+                Told::Disconnected { .. } => Some(Decision::ServerAway { run: key }),
+                _ => None,
+            };
+            if let Some(decision) = decision
+                && decide.send(decision).await.is_err()
+            {
+                return;
+            }
+        }
+        after = tail.cursor().or(after);
+        if decide.send(Decision::ServerAway { run: key }).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(limits::ACP_RETRY_WAIT_MAX).await;
+    }
+}
+
+fn answer_in(envelope: &str) -> Option<Decision> {
+    if !envelope.contains("\"approval.") {
+        return None;
+    }
+    let mut envelope: Value = serde_json::from_str(envelope).ok()?;
+    let kind = envelope["type"]
+        .as_str()
+        .filter(|kind| matches!(*kind, "approval.resolved" | "approval.timed_out"))?;
+    let kind = kind.to_owned();
+    Some(Decision::Made { kind, data: envelope["data"].take() })
+}
+
+/// An id as it came.
+pub(super) fn raw(id: &str) -> Box<RawValue> {
+    RawValue::from_string(id.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// Writes a message of the recorder's own, without holding up this thread.
+pub(super) async fn write(outlet: &Arc<Outlet>, message: &Value) {
+    let outlet = Arc::clone(outlet);
+    let line = format!("{message}\n");
+    // Where nothing is read any more, the connection is over.
+    drop(tokio::task::spawn_blocking(move || outlet.write(line.as_bytes())).await);
+}
+
+/// A folder's last part, for people.
+pub(super) fn command_name(command: &str) -> String {
+    let name = command.rsplit('/').next().unwrap_or(command);
+    short(if name.is_empty() { "agent" } else { name }, limits::ACP_NAME_BYTES_MAX)
+}

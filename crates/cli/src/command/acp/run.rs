@@ -1,0 +1,313 @@
+//! One run as it is sent to the server: created once, appended to exactly once, whatever is lost on the way.
+//! See [`RecordedRun::send`].
+
+use std::collections::VecDeque;
+
+use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Producer};
+use recount_client::{Client, ClientError};
+use recount_record::acp::{Patch, PromptRecording, Step};
+use recount_record::{Draft, Recording};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+use crate::limits;
+use crate::output::note;
+
+/// Who the recorder is for the server.
+#[derive(Debug, Clone)]
+pub(super) struct Recorder {
+    pub(super) producer: String,
+    pub(super) epoch: u64,
+    pub(super) agent: String,
+    pub(super) agent_version: Option<String>,
+}
+
+pub(super) struct RecordedRun {
+    pub(super) recording: PromptRecording,
+    pub(super) session: String,
+    title: String,
+    request_text: Option<String>,
+    pub(super) id: Option<String>,
+    steps: VecDeque<Step>,
+    steps_bytes: usize,
+    seq: u64,
+    /// How many steps the batch has that was sent and not answered. It is sent again with the same.
+    in_flight: Option<usize>,
+    pub(super) last_sequence: Option<u64>,
+    /// Messages of it were dropped.
+    pub(super) has_gap: bool,
+    /// The agent has said something since the prompt.
+    pub(super) has_begun: bool,
+    /// The server does not take more of it.
+    is_refused: bool,
+}
+
+/// Why nothing more is sent now.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The server may take it later.
+    Away(String),
+    /// The server takes nothing from this recorder.
+    Refused(String),
+}
+
+impl RecordedRun {
+    pub(super) fn new(recording: PromptRecording, session: &str, folder: &str, prompt: Option<&str>) -> Self {
+        let line = prompt.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
+        let title = line
+            .map_or_else(|| format!("in {folder}"), |line| short(line.trim(), limits::ACP_TITLE_BYTES_MAX));
+        RecordedRun {
+            recording,
+            session: session.to_owned(),
+            title,
+            request_text: prompt.map(|text| short(text, limits::ACP_REQUEST_TEXT_BYTES_MAX)),
+            id: None,
+            steps: VecDeque::new(),
+            steps_bytes: 0,
+            seq: 0,
+            in_flight: None,
+            last_sequence: None,
+            has_gap: false,
+            has_begun: false,
+            is_refused: false,
+        }
+    }
+
+    /// Takes over what the recording has made.
+    pub(super) fn gather(&mut self) {
+        for step in self.recording.drain() {
+            if !self.is_refused {
+                self.steps_bytes += size(&step);
+                self.steps.push_back(step);
+            }
+        }
+    }
+
+    /// Bytes that wait to be sent.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.steps_bytes
+    }
+
+    pub(super) fn waiting_events(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Nothing is to be sent, and nothing more will be.
+    pub(super) fn is_done(&self) -> bool {
+        self.steps.is_empty() && (self.recording.is_ended() || self.is_refused)
+    }
+
+    /// Sends all that waits.
+    pub(super) async fn send(
+        &mut self,
+        client: &Client,
+        who: &Recorder,
+        chat: &mut Option<String>,
+    ) -> Result<(), Stop> {
+        self.gather();
+        while !self.steps.is_empty() {
+            if self.id.is_none() {
+                self.create(client, who, chat).await?;
+                continue;
+            }
+            self.upload(client, who).await?;
+            self.append(client, who).await?;
+        }
+        Ok(())
+    }
+
+    async fn create(
+        &mut self,
+        client: &Client,
+        who: &Recorder,
+        chat: &mut Option<String>,
+    ) -> Result<(), Stop> {
+        let agent =
+            AgentName { name: who.agent.clone(), version: who.agent_version.clone(), ..AgentName::default() };
+        let request = CreateRun {
+            kind: "external".to_owned(),
+            session_id: chat.clone(),
+            title: Some(self.title.clone()),
+            request_text: self.request_text.clone(),
+            agent: Some(agent),
+            ..CreateRun::default()
+        };
+        match client.create_run(&request).await {
+            Ok(run) => {
+                self.id = Some(run.id);
+                Ok(())
+            }
+            // It was deleted meanwhile: what follows is in a new one.
+            Err(why) if why.code() == Some("session_not_found") && chat.is_some() => {
+                *chat = None;
+                Ok(())
+            }
+            Err(why) => Err(stop(&why)),
+        }
+    }
+
+    /// Uploads patches that the next batch would name. One that cannot be uploaded is kept in the event.
+    async fn upload(&mut self, client: &Client, who: &Recorder) -> Result<(), Stop> {
+        if self.in_flight.is_some() {
+            return Ok(());
+        }
+        for index in 0..self.steps.len().min(limits::ACP_BATCH_EVENTS_MAX) {
+            let Step::Patch(patch) = &self.steps[index] else { continue };
+            let draft = uploaded(client, who, patch).await?;
+            self.steps[index] = Step::Draft(draft);
+        }
+        Ok(())
+    }
+
+    async fn append(&mut self, client: &Client, who: &Recorder) -> Result<(), Stop> {
+        let count = self.in_flight.unwrap_or_else(|| self.batch_len());
+        let Some(id) = self.id.clone() else { return Ok(()) };
+        let events = self.steps.iter().take(count).filter_map(event).collect();
+        self.in_flight = Some(count);
+        match client.append_run_events(&id, &self.batch(who, events)).await {
+            Ok(receipt) => {
+                self.last_sequence = Some(receipt.last_sequence);
+                self.appended(count);
+                Ok(())
+            }
+            Err(why) => match why.code() {
+                Some("event_refused" | "limit_reached") => self.one_by_one(client, who, &id).await,
+                Some("run_ended" | "run_not_found" | "run_erased") => {
+                    note(&format!("{id} is no longer recorded: {why}"));
+                    self.refuse();
+                    Ok(())
+                }
+                Some(code) if code.starts_with("producer_") => {
+                    note(&format!("{id} is no longer recorded: {why}"));
+                    self.refuse();
+                    Ok(())
+                }
+                _ => Err(stop(&why)),
+            },
+        }
+    }
+
+    /// Events of a batch that is not taken are sent one by one; those that are refused are kept as what they are. Then the
+    /// recording goes on from what the log has.
+    async fn one_by_one(&mut self, client: &Client, who: &Recorder, id: &str) -> Result<(), Stop> {
+        self.in_flight = None;
+        while let Some(Step::Draft(draft)) = self.steps.front() {
+            let draft = draft.clone();
+            self.in_flight = Some(1);
+            let one = event(&Step::Draft(draft.clone())).into_iter().collect();
+            match client.append_run_events(id, &self.batch(who, one)).await {
+                Ok(receipt) => self.last_sequence = Some(receipt.last_sequence),
+                Err(why) if matches!(why.code(), Some("event_refused" | "limit_reached")) => {
+                    self.in_flight = None;
+                    let kept = Recording::not_taken(&draft.kind, &draft.data, &why.to_string());
+                    if matches!(&*draft.kind, "run.finished" | "run.failed" | "run.cancelled") {
+                        // It is made again, after what is open is closed.
+                        self.drop_first();
+                    } else if draft.kind == kept.kind {
+                        // Not even that is taken.
+                        note(&format!("an event of {id} is not recorded: {why}"));
+                        self.drop_first();
+                    } else {
+                        self.steps[0] = Step::Draft(kept);
+                    }
+                    continue;
+                }
+                Err(why) => return Err(stop(&why)),
+            }
+            self.appended(1);
+        }
+        self.in_flight = None;
+        let events = all_events(client, id).await.map_err(|why| stop(&why))?;
+        self.recording.resume(events.iter().map(|(kind, data)| (&**kind, data)));
+        self.gather();
+        Ok(())
+    }
+
+    fn batch(&self, who: &Recorder, events: Vec<NewEvent>) -> AppendEvents {
+        let producer = Producer { id: who.producer.clone(), epoch: who.epoch, seq: self.seq };
+        AppendEvents { producer, events }
+    }
+
+    fn batch_len(&self) -> usize {
+        let mut bytes = 0;
+        let fits = |step: &&Step| {
+            bytes += size(step);
+            bytes <= limits::ACP_BATCH_BYTES_MAX && matches!(step, Step::Draft(_))
+        };
+        self.steps.iter().take(limits::ACP_BATCH_EVENTS_MAX).take_while(fits).count().max(1)
+    }
+
+    fn appended(&mut self, count: usize) {
+        self.seq += 1;
+        self.in_flight = None;
+        (0..count).for_each(|_| self.drop_first());
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(step) = self.steps.pop_front() {
+            self.steps_bytes = self.steps_bytes.saturating_sub(size(&step));
+        }
+        if self.steps.is_empty() {
+            self.steps_bytes = 0;
+        }
+    }
+
+    fn refuse(&mut self) {
+        self.is_refused = true;
+        self.steps.clear();
+        self.steps_bytes = 0;
+    }
+}
+
+async fn uploaded(client: &Client, who: &Recorder, patch: &Patch) -> Result<Draft, Stop> {
+    let bytes = patch.text.clone().into_bytes();
+    let size = bytes.len() as u64;
+    let sent = client.upload_artifact(bytes, "text/x-diff", Some("file"), None).await;
+    match sent {
+        Ok(artifact) => {
+            let id = format!("art-{}-{}", who.producer, artifact.id);
+            Ok(PromptRecording::patch_draft(patch, &id, artifact.hash, size))
+        }
+        Err(why) if why.may_pass() && !matches!(why.code(), Some("artifact_quota")) => Err(stop(&why)),
+        Err(why) => Ok(PromptRecording::inline_patch_draft(patch, &why.to_string())),
+    }
+}
+
+/// The types and the data of a run's events.
+pub(super) async fn all_events(client: &Client, run: &str) -> Result<Vec<(String, Value)>, ClientError> {
+    let mut events = Vec::new();
+    let mut after = None;
+    loop {
+        let page = client.read_run_events(run, after, None).await?;
+        let is_last = page.data.is_empty() || !page.has_more;
+        for envelope in &page.data {
+            let envelope: Value = serde_json::from_str(envelope.get()).unwrap_or_default();
+            after = envelope["sequence"].as_u64().or(after);
+            events.push((envelope["type"].as_str().unwrap_or("").to_owned(), envelope["data"].clone()));
+        }
+        if is_last {
+            return Ok(events);
+        }
+    }
+}
+
+fn event(step: &Step) -> Option<NewEvent> {
+    let Step::Draft(draft) = step else { return None };
+    let data = to_raw_value(&draft.data).ok()?;
+    Some(NewEvent { event_type: draft.kind.clone().into_owned(), data })
+}
+
+fn size(step: &Step) -> usize {
+    match step {
+        Step::Draft(draft) => draft.data.to_string().len() + draft.kind.len(),
+        Step::Patch(patch) => patch.text.len(),
+    }
+}
+
+pub(super) fn stop(why: &ClientError) -> Stop {
+    if why.may_pass() { Stop::Away(why.to_string()) } else { Stop::Refused(why.to_string()) }
+}
+
+pub(super) fn short(text: &str, bytes_max: usize) -> String {
+    recount_record::cut(text, bytes_max).0.to_owned()
+}

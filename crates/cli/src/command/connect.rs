@@ -1,0 +1,361 @@
+//! `recount connect AGENT`: record an agent by adding hooks to its own settings, and take exactly these out again.
+//!
+//! What the hooks are is in `format`, how they get into a text in `json_text` and `toml_text`, what may be written in
+//! `files`. Look at [`Connect`].
+
+mod difference;
+mod files;
+mod format;
+mod json_text;
+mod notes;
+mod status;
+mod toml_text;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use recount_client::Client;
+use serde_json::{Value, json};
+
+use self::files::Target;
+use self::format::{Group, Options};
+use self::json_text::Interiors;
+use self::notes::{Drawer, Notes, digest};
+use super::credential::small_file;
+use super::invocation::Invocation;
+use super::recorded::{Agent, state_folder};
+use crate::failure::Failure;
+use crate::limits;
+use crate::output::{Output, note};
+use crate::render::clean;
+
+/// Record another agent: add hooks to its settings
+#[derive(Args)]
+pub(super) struct Connect {
+    /// The agent to record
+    agent: Agent,
+    /// Remove the hooks again
+    #[arg(long, conflicts_with_all = ["ask", "command", "token_file"])]
+    remove: bool,
+    /// Show whether the agent is recorded, and what waits to be sent
+    #[arg(long, conflicts_with_all = ["remove", "dry_run", "ask", "command", "token_file"])]
+    status: bool,
+    /// Show the change and do not make it
+    #[arg(long)]
+    dry_run: bool,
+    /// Let permission requests be answered at the server's faces; without an answer in time the agent asks itself
+    #[arg(long)]
+    ask: bool,
+    /// Seconds to wait for such an answer
+    #[arg(long, value_name = "SECONDS", default_value_t = limits::HOOK_ASK_SECONDS_DEFAULT, requires = "ask",
+          value_parser = clap::value_parser!(u64).range(1..=limits::HOOK_ASK_SECONDS_MAX))]
+    wait: u64,
+    /// Run recount hook for each hook, which keeps what happens while the server is away, instead of letting Claude Code post
+    #[arg(long)]
+    command: bool,
+    /// File with the token for the server; the hooks then run recount hook
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// How a settings file is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Json,
+    Toml,
+}
+
+/// A settings file of an agent that may have our hooks.
+struct SettingsFile {
+    agent: Agent,
+    syntax: Syntax,
+    target: Target,
+    drawer: Drawer,
+}
+
+/// What a verb has done, or would do.
+struct Change {
+    path: PathBuf,
+    before: Option<String>,
+    /// `None` if the file is removed.
+    after: Option<String>,
+    backup: Option<PathBuf>,
+}
+
+impl SettingsFile {
+    fn open(agent: Agent, path: PathBuf, syntax: Syntax) -> Result<Self, Failure> {
+        let drawer = Drawer::new(&state_folder()?, agent.name(), &path);
+        Ok(SettingsFile { agent, syntax, target: Target::read(path)?, drawer })
+    }
+
+    fn text(&self) -> &str {
+        self.target.text.as_deref().unwrap_or_default()
+    }
+
+    fn refused(&self, why: &str) -> Failure {
+        Failure::Refused(format!("{}: {why}; nothing was changed", self.target.path.display()))
+    }
+
+    fn is_ours(&self) -> impl Fn(&str, &Value) -> bool + 'static {
+        let agent = self.agent;
+        move |event, handler| format::is_ours(agent, event, handler)
+    }
+
+    /// Our handlers in the file.
+    fn found(&self) -> Result<Vec<(String, Value)>, Failure> {
+        let found = match self.syntax {
+            Syntax::Json => json_text::find(self.text(), &self.is_ours()),
+            Syntax::Toml => toml_text::find(self.text(), &self.is_ours()),
+        };
+        found.map_err(|why| self.refused(&why))
+    }
+
+    /// The text without our hooks: the copy if nothing else was changed. `None` if it has none.
+    fn without(&self, notes: Option<&Notes>) -> Result<Option<String>, Failure> {
+        if let Some(notes) = notes.filter(|notes| self.is_as_written(notes))
+            && let Some(original) = self.drawer.original(notes)
+        {
+            return Ok(Some(original));
+        }
+        let removed = match self.syntax {
+            Syntax::Json => {
+                json_text::remove(self.text(), &self.is_ours(), notes.map(|notes| &notes.interiors))
+            }
+            Syntax::Toml => toml_text::remove(self.text(), &self.is_ours()),
+        };
+        removed.map_err(|why| self.refused(&why))
+    }
+
+    fn is_as_written(&self, notes: &Notes) -> bool {
+        self.target.text.as_deref().is_some_and(|text| digest(text) == notes.written)
+    }
+
+    fn with(&self, base: &str, groups: &[Group]) -> Result<(String, Interiors), Failure> {
+        let added = match self.syntax {
+            Syntax::Json if json_text::has_comments(base) && !self.agent.allows_comments() => {
+                Err("not valid JSON: it has comments".to_owned())
+            }
+            Syntax::Json => json_text::add(base, groups),
+            Syntax::Toml => toml_text::add(base, groups).map(|text| (text, Interiors::new())),
+        };
+        added.map_err(|why| self.refused(&why))
+    }
+
+    fn connect(self, groups: &[Group], dry_run: bool) -> Result<Change, Failure> {
+        self.target.check_folder()?;
+        let notes = self.drawer.read();
+        let base = self.without(notes.as_ref())?.unwrap_or_else(|| self.text().to_owned());
+        let (after, interiors) = self.with(&base, groups)?;
+        let existed =
+            notes.as_ref().map_or(self.target.text.is_some(), |notes| notes.existed || !base.is_empty());
+        let backup = existed.then(|| self.drawer.backup().to_owned());
+        let is_changed = self.target.text.as_ref() != Some(&after);
+        if is_changed && !dry_run {
+            let made_folder = notes.is_some_and(|notes| notes.made_folder)
+                || self.target.path.parent().is_some_and(|folder| !folder.exists());
+            let path = self.target.path.clone();
+            let notes = Notes { path, existed, made_folder, written: digest(&after), interiors };
+            self.drawer.keep(&notes, &base)?;
+            self.target.write(&after)?;
+        }
+        let Target { path, text, .. } = self.target;
+        Ok(Change { path, before: text, after: Some(after), backup })
+    }
+
+    fn disconnect(self, dry_run: bool) -> Result<Change, Failure> {
+        let notes = self.drawer.read();
+        let after = match self.without(notes.as_ref())? {
+            None => self.target.text.clone(),
+            Some(after) => {
+                let is_left_over = match self.syntax {
+                    Syntax::Json => after.trim().is_empty() || json_text::is_empty(&after),
+                    Syntax::Toml => after.trim().is_empty(),
+                };
+                let was_made = notes.as_ref().is_some_and(|notes| !notes.existed);
+                (!(was_made && is_left_over)).then_some(after)
+            }
+        };
+        if !dry_run {
+            match &after {
+                _ if self.target.text == after => {}
+                Some(after) => {
+                    self.target.check_folder()?;
+                    self.target.write(after)?;
+                }
+                None => {
+                    self.target.check_folder()?;
+                    self.target.remove()?;
+                }
+            }
+            self.drawer.forget()?;
+            if let (Some(notes), Some(folder)) = (notes, self.target.path.parent())
+                && notes.made_folder
+            {
+                // What the agent keeps in it meanwhile stays.
+                drop(std::fs::remove_dir(folder));
+            }
+        }
+        let Target { path, text, .. } = self.target;
+        Ok(Change { path, before: text, after, backup: None })
+    }
+}
+
+impl Connect {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let agent = self.agent;
+        if self.status {
+            return status::show(agent, &settings_files(agent)?, &invocation);
+        }
+        let mut out = Output::new();
+        if self.remove {
+            let mut changes = Vec::new();
+            for place in settings_files(agent)? {
+                changes.push(place.disconnect(self.dry_run)?);
+            }
+            let changed = changes.iter().find(|change| change.before != change.after);
+            let state =
+                if self.dry_run { "would not be recorded any more" } else { "is not recorded any more" };
+            return match changed.or(changes.first()) {
+                Some(change) => change.show(agent, state, self.dry_run, invocation.json, &mut out),
+                None => Ok(()),
+            };
+        }
+        let options = self.options(&invocation)?;
+        let groups = format::groups(agent, &options);
+        let place = file_to_change(agent)?;
+        let is_off = is_off(&place);
+        let change = place.connect(&groups, self.dry_run)?;
+        let state = if self.dry_run { "would be recorded" } else { "is recorded" };
+        change.show(agent, state, self.dry_run, invocation.json, &mut out)?;
+        if let Some(setting) = is_off {
+            note(&format!("{setting} turns all hooks off; nothing is recorded until it is changed"));
+        }
+        if agent == Agent::Codex && !self.dry_run && change.before != change.after {
+            note("Codex runs new hooks only after they are trusted: open /hooks in Codex and trust them");
+        }
+        Ok(())
+    }
+
+    fn options(&self, invocation: &Invocation) -> Result<Options, Failure> {
+        // The address is checked before it is written anywhere.
+        Client::new(&invocation.url, None)?;
+        if invocation.token_is_typed() {
+            let why = "a token on the command line is not written into settings; use --token-file FILE, or RECOUNT_TOKEN in \
+                       the agent's environment";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        if self.ask && self.agent == Agent::Gemini {
+            let why = "Gemini CLI has no hook that answers permission requests; leave out --ask";
+            return Err(Failure::Usage(why.to_owned()));
+        }
+        let token_file = self.token_file.as_deref().map(absolute).transpose()?;
+        let program = std::env::current_exe()
+            .map_err(|why| Failure::Own(format!("cannot find this program's own file: {why}")))?;
+        if program.file_name().is_none_or(|name| name != "recount") {
+            let why = format!("{}: the program's file must be called recount", program.display());
+            return Err(Failure::Usage(why));
+        }
+        Ok(Options {
+            url: invocation.url.clone(),
+            program: text_of(&program)?,
+            commands: self.command || token_file.is_some(),
+            has_token: token_file.is_none()
+                && invocation.token.as_ref().is_some_and(|token| !token.is_empty()),
+            token_file,
+            ask_seconds: self.ask.then_some(self.wait),
+        })
+    }
+}
+
+/// The path of a token's file, from which a token can be read.
+fn absolute(path: &Path) -> Result<String, Failure> {
+    small_file(path)?;
+    let absolute =
+        std::path::absolute(path).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+    text_of(&absolute)
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::Usage(format!("{}: the path is not text in UTF-8", path.display())))
+}
+
+/// All files in which an agent's hooks may be.
+fn settings_files(agent: Agent) -> Result<Vec<SettingsFile>, Failure> {
+    let folder = agent.settings_folder()?;
+    let names: &[(&str, Syntax)] = match agent {
+        Agent::Claude | Agent::Gemini => &[("settings.json", Syntax::Json)],
+        Agent::Codex => &[("hooks.json", Syntax::Json), ("config.toml", Syntax::Toml)],
+    };
+    names.iter().map(|(name, syntax)| SettingsFile::open(agent, folder.join(name), *syntax)).collect()
+}
+
+/// The file that hooks are added to. Codex warns if they are in both of its files.
+fn file_to_change(agent: Agent) -> Result<SettingsFile, Failure> {
+    if agent != Agent::Codex {
+        return SettingsFile::open(agent, agent.settings_folder()?.join("settings.json"), Syntax::Json);
+    }
+    let hooks = agent.settings_folder()?.join("hooks.json");
+    let config = agent.settings_folder()?.join("config.toml");
+    // A file that only says whether it has hooks may be a link, or another user's.
+    let text = std::fs::read_to_string(&config).unwrap_or_default();
+    let has_hooks = toml_text::has_hooks(&text)
+        .map_err(|why| Failure::Refused(format!("{}: {why}; nothing was changed", config.display())))?;
+    if has_hooks {
+        return SettingsFile::open(agent, config, Syntax::Toml);
+    }
+    SettingsFile::open(agent, hooks, Syntax::Json)
+}
+
+/// The setting by which a person has turned all hooks off.
+fn is_off(place: &SettingsFile) -> Option<&'static str> {
+    let value = json_text::value(place.text()).unwrap_or(Value::Null);
+    match place.agent {
+        Agent::Claude if value["disableAllHooks"] == true => Some("disableAllHooks"),
+        Agent::Gemini if value["hooksConfig"]["enabled"] == false => Some("hooksConfig.enabled"),
+        Agent::Codex => {
+            let config = place.target.path.with_file_name("config.toml");
+            let text = std::fs::read_to_string(config).unwrap_or_default();
+            toml_text::are_hooks_off(&text).then_some("features.hooks in config.toml")
+        }
+        _ => None,
+    }
+}
+
+impl Change {
+    fn show(
+        &self,
+        agent: Agent,
+        state: &str,
+        dry_run: bool,
+        as_json: bool,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let path = self.path.display().to_string();
+        let is_changed = self.before != self.after;
+        let (before, after) =
+            (self.before.as_deref().unwrap_or_default(), self.after.as_deref().unwrap_or_default());
+        let diff = difference::unified(&path, before, after);
+        if as_json {
+            return out.value(&json!({
+                "agent": agent.name(),
+                "path": path,
+                "changed": is_changed && !dry_run,
+                "diff": diff,
+                "backup": self.backup,
+            }));
+        }
+        if !is_changed {
+            return out.line(&clean::line(&format!("{}: nothing to change in {path}", agent.name())));
+        }
+        for line in clean::lines(&diff) {
+            out.line(&line)?;
+        }
+        let words = match (&self.after, &self.backup) {
+            (None, _) => format!("{path} was made for it and is removed"),
+            (Some(_), Some(backup)) if !dry_run => format!("copy of the file before: {}", backup.display()),
+            _ => path,
+        };
+        out.line(&clean::line(&format!("{} {state}; {words}", agent.name())))
+    }
+}

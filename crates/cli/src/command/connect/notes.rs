@@ -1,0 +1,86 @@
+//! What `connect` remembers of a settings file until `--remove`: the file as it was, and what was made for it.
+//!
+//! Look at [`Notes`].
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::files::replace;
+use super::json_text::Interiors;
+use crate::failure::Failure;
+
+/// Of one settings file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Notes {
+    pub(super) path: PathBuf,
+    /// Whether the file was there; then its copy is beside these notes.
+    pub(super) existed: bool,
+    pub(super) made_folder: bool,
+    /// Of the text that was written.
+    pub(super) written: String,
+    pub(super) interiors: Interiors,
+}
+
+/// The content of a file, in few characters.
+pub(super) fn digest(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
+/// Where the notes of a settings file are.
+pub(super) struct Drawer {
+    folder: PathBuf,
+    backup: PathBuf,
+}
+
+impl Drawer {
+    pub(super) fn new(state: &Path, agent: &str, path: &Path) -> Self {
+        let key = &digest(&path.to_string_lossy())[..12];
+        let folder = state.join("connect").join(format!("{agent}-{key}"));
+        let backup = folder.join(path.file_name().unwrap_or_default());
+        Drawer { folder, backup }
+    }
+
+    /// The copy of the file as it was.
+    pub(super) fn backup(&self) -> &Path {
+        &self.backup
+    }
+
+    pub(super) fn read(&self) -> Option<Notes> {
+        serde_json::from_slice(&fs::read(self.folder.join("notes.json")).ok()?).ok()
+    }
+
+    /// The file as it was.
+    pub(super) fn original(&self, notes: &Notes) -> Option<String> {
+        if !notes.existed {
+            return Some(String::new());
+        }
+        fs::read_to_string(&self.backup).ok()
+    }
+
+    pub(super) fn keep(&self, notes: &Notes, original: &str) -> Result<(), Failure> {
+        let kept = (|| {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+            if notes.existed {
+                replace(&self.backup, original.as_bytes(), 0o600)?;
+            }
+            let text = serde_json::to_vec(notes).map_err(io::Error::other)?;
+            replace(&self.folder.join("notes.json"), &text, 0o600)
+        })();
+        kept.map_err(|why| self.failed("keep a copy in", &why))
+    }
+
+    pub(super) fn forget(&self) -> Result<(), Failure> {
+        match fs::remove_dir_all(&self.folder) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(self.failed("remove", &why)),
+            _ => Ok(()),
+        }
+    }
+
+    fn failed(&self, what: &str, why: &io::Error) -> Failure {
+        Failure::Own(format!("cannot {what} {}: {why}", self.folder.display()))
+    }
+}

@@ -1,0 +1,91 @@
+//! `recount connect AGENT --status`: whether the hooks are there, which server they call, and what waits to be sent.
+
+use std::collections::BTreeSet;
+
+use recount_client::{Client, ClientError, Listing};
+use serde_json::{Value, json};
+
+use super::SettingsFile;
+use super::format::{asks, server_of};
+use crate::command::hook::spool::Spool;
+use crate::command::invocation::{Invocation, block_on};
+use crate::command::recorded::{Agent, state_folder};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::render::clean;
+
+/// Fails if the agent is not recorded, so that a script can ask.
+pub(super) fn show(agent: Agent, places: &[SettingsFile], invocation: &Invocation) -> Result<(), Failure> {
+    let mut out = Output::new();
+    let mut is_connected = false;
+    for place in places {
+        let found = place.found()?;
+        if found.is_empty() {
+            continue;
+        }
+        is_connected = true;
+        let servers: BTreeSet<String> = found.iter().filter_map(|(_, handler)| server_of(handler)).collect();
+        for server in &servers {
+            show_one(agent, place, &found, server, invocation, &mut out)?;
+        }
+    }
+    if is_connected {
+        return Ok(());
+    }
+    let paths: Vec<String> = places.iter().map(|place| place.target.path.display().to_string()).collect();
+    if invocation.json {
+        out.value(&json!({"agent": agent.name(), "connected": false, "paths": paths}))?;
+    } else {
+        let words = format!("{} is not recorded: no hooks in {}", agent.name(), paths.join(" or "));
+        out.line(&clean::line(&words))?;
+    }
+    Err(Failure::No)
+}
+
+fn show_one(
+    agent: Agent,
+    place: &SettingsFile,
+    found: &[(String, Value)],
+    server: &str,
+    invocation: &Invocation,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let hooks = found.iter().filter(|(_, handler)| server_of(handler).as_deref() == Some(server));
+    let (count, asking) =
+        hooks.fold((0, false), |(count, asking), (_, handler)| (count + 1, asking || asks(handler)));
+    let waiting = Spool::waiting(&Spool::place(&state_folder()?, server));
+    let answers = answers(server, invocation);
+    let path = place.target.path.display().to_string();
+    if invocation.json {
+        return out.value(&json!({
+            "agent": agent.name(),
+            "connected": true,
+            "path": path,
+            "hooks": count,
+            "asks": asking,
+            "server": server,
+            "server_answers": answers,
+            "waiting": waiting,
+        }));
+    }
+    let permissions = if asking { "asked at the server's faces" } else { "recorded only" };
+    out.line(&clean::line(&format!("{} is recorded: {count} hooks in {path}", agent.name())))?;
+    let reach = if answers { "answers" } else { "does not answer" };
+    out.line(&clean::line(&format!("server {server} {reach}; permission requests are {permissions}")))?;
+    if waiting.hooks > 0 || waiting.dropped > 0 {
+        out.line(&format!(
+            "{} hooks ({} bytes) wait on disk for the server; {} more did not fit and are counted",
+            waiting.hooks, waiting.bytes, waiting.dropped
+        ))?;
+    }
+    Ok(())
+}
+
+/// Whether a server of ours is at the address, even one that lets this caller not in.
+fn answers(server: &str, invocation: &Invocation) -> bool {
+    let token = invocation.token.as_deref().filter(|token| !token.is_empty() && server == invocation.url);
+    let Ok(client) = Client::new(server, token) else { return false };
+    let one = Listing { limit: Some(1), ..Listing::default() };
+    let listed = block_on(async { Ok(client.list_runs(&one).await) });
+    matches!(listed, Ok(Ok(_) | Err(ClientError::Problem(_))))
+}

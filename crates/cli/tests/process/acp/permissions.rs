@@ -1,0 +1,202 @@
+//! Permissions: the editor and Recount are both asked, the first valid answer wins, and the other one is told.
+
+use recount_client::request::{ResolveApproval, Verdict};
+use recount_client::{Client, Listing};
+use serde_json::{Value, json};
+
+use super::editor::{Editor, Setting, events, eventually, of_type, runs};
+use super::tool_call;
+use crate::server::Server;
+
+fn request(call: &str) -> Value {
+    let option = |id: &str, kind: &str| json!({"optionId": id, "name": id, "kind": kind});
+    json!({
+        "toolCall": {"toolCallId": call, "title": format!("Run {call}"), "rawInput": {"command": "ls"}},
+        "options": [option("yes", "allow_once"), option("ever", "allow_always"), option("no", "reject_once")],
+    })
+}
+
+fn selected(option: &str) -> Value {
+    json!({"outcome": {"outcome": "selected", "optionId": option}})
+}
+
+fn answer(id: u64, result: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+/// Waits for so many open approvals: their ids by the title of their call.
+async fn pending(client: &Client, count: usize) -> Vec<(String, String)> {
+    eventually(async || {
+        let listing = Listing { status: Some("pending".into()), ..Listing::default() };
+        let page = client.list_approvals(&listing).await.unwrap();
+        let mut found: Vec<_> =
+            page.data.into_iter().map(|approval| (approval.summary, approval.id)).collect();
+        found.sort();
+        (found.len() == count).then_some(found)
+    })
+    .await
+}
+
+/// What the agent says that it got for a request.
+fn got(editor: &mut Editor, id: u64) -> Value {
+    let text = |message: &Value| message["params"]["update"]["content"]["text"].as_str().map(str::to_owned);
+    let parsed = |message: &Value| serde_json::from_str::<Value>(&text(message)?).ok();
+    let (_, said) = editor.until(|message| parsed(message).is_some_and(|said| said[0] == id));
+    parsed(&said).unwrap()[1].clone()
+}
+
+#[tokio::test]
+async fn the_editor_may_be_first_and_recount_may_be_first() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let (mut editor, session) = Setting::of(&server).with_session();
+    let calls = ["a", "b", "c", "d"];
+    let proposed = |call: &str| {
+        json!(["update", tool_call(call, &json!({"status": "pending", "rawInput": {"command": "ls"}}))])
+    };
+    let mut steps: Vec<Value> = calls.iter().map(|call| proposed(call)).collect();
+    let asked: Vec<Value> =
+        calls.iter().enumerate().map(|(n, call)| json!([101 + n, request(call)])).collect();
+    steps.push(json!(["ask", asked]));
+    for (call, status) in [("a", "completed"), ("b", "completed"), ("c", "failed"), ("d", "failed")] {
+        steps.push(
+            json!(["update", {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status}]),
+        );
+    }
+    let prompt = editor.prompt(&session, &json!(steps));
+    for _ in calls {
+        editor.until(|message| message["method"] == "session/request_permission");
+    }
+    let open = pending(&client, 4).await;
+    let id =
+        |call: &str| open.iter().find(|(summary, _)| *summary == format!("Run {call}")).unwrap().1.clone();
+
+    // a: the editor says yes. b: Recount says yes. c: Recount says no. d: the editor says no.
+    editor.send(&answer(101, &selected("yes")));
+    editor.send(&answer(104, &selected("no")));
+    assert_eq!(pending(&client, 2).await.len(), 2, "what the editor decided is withdrawn");
+    server.ask(&["approve", &id("a")]).bad(1, "approval_not_pending");
+    server.ask(&["approve", &id("b")]).good();
+    let (_, withdrawn) = editor.until(|message| message["method"] == "$/cancel_request");
+    assert_eq!(withdrawn["params"], json!({"requestId": 102}));
+    server.ask(&["deny", &id("c")]).good();
+    let (_, withdrawn) = editor.until(|message| message["method"] == "$/cancel_request");
+    assert_eq!(withdrawn["params"], json!({"requestId": 103}));
+    // The editor answers what was taken from it, each in its way: neither reaches the agent.
+    editor.send(&answer(102, &selected("no")));
+    editor.send(&json!({"jsonrpc": "2.0", "id": 103, "error": {"code": -32800, "message": "cancelled"}}));
+    let results: Vec<Value> = (101..105).map(|id| got(&mut editor, id)).collect();
+    assert_eq!(results, [selected("yes"), selected("yes"), selected("no"), selected("no")]);
+    editor.answer(prompt);
+    let (_, _, words) = editor.end();
+
+    let run = &runs(&client).await[0];
+    assert_eq!(run.status, "finished", "{words:?}");
+    let told = events(&client, &run.id).await;
+    let resolved = of_type(&told, "approval.resolved");
+    let of = |call: &str| *resolved.iter().find(|data| data["tool_call_id"] == call).unwrap();
+    assert_eq!((&of("a")["by"], &of("a")["decided_elsewhere"]), (&json!("editor"), &json!("approved")));
+    assert_eq!((&of("d")["by"], &of("d")["decided_elsewhere"]), (&json!("editor"), &json!("rejected")));
+    assert_eq!((&of("b")["decision"], &of("c")["decision"]), (&json!("approved"), &json!("rejected")));
+    let ended = |kind: &str| -> Vec<Value> {
+        of_type(&told, kind).iter().map(|data| data["tool_call_id"].clone()).collect()
+    };
+    assert_eq!(
+        (ended("tool.completed"), ended("tool.refused")),
+        (vec![json!("a"), json!("b")], vec![json!("c"), json!("d")])
+    );
+    assert_eq!(of_type(&told, "ext.recount.late_answer").len(), 2);
+    server.ask(&["verify", &run.id]).good();
+}
+
+#[tokio::test]
+async fn both_may_answer_in_one_instant() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let (mut editor, session) = Setting::of(&server).with_session();
+    for round in 0..20_u64 {
+        let call = format!("c{round}");
+        let steps = json!([
+            ["ask", [[round + 200, request(&call)]]],
+            ["update", {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": "completed"}],
+        ]);
+        let prompt = editor.prompt(&session, &steps);
+        editor.until(|message| message["method"] == "session/request_permission");
+        let approval = pending(&client, 1).await[0].1.clone();
+        let verdict = ResolveApproval { decision: Verdict::Reject, comment: None, remember: None };
+        let both = async {
+            editor.send(&answer(round + 200, &selected("yes")));
+        };
+        let (ours, ()) = tokio::join!(client.resolve_approval(&approval, &verdict), both);
+        let result = got(&mut editor, round + 200);
+        editor.answer(prompt);
+        // One answer reached the agent, and it is one that somebody gave.
+        assert!(result == selected("yes") || (result == selected("no") && ours.is_ok()), "{result}");
+    }
+    editor.end();
+    for run in runs(&client).await {
+        assert_eq!(run.status, "finished", "{:?}", events(&client, &run.id).await);
+        server.ask(&["verify", &run.id]).good();
+    }
+}
+
+#[tokio::test]
+async fn where_only_recount_is_asked_silence_is_a_no_and_never_cancelled() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let options = ["--ask", "recount", "--ask-seconds", "1"];
+    let (mut editor, session) = Setting { options: &options, ..Setting::of(&server) }.with_session();
+    let prompt = editor.prompt(&session, &json!([["ask", [[7, request("a")]]]]));
+    let (before, _) = editor.answer(prompt);
+    assert!(before.iter().all(|message| message["method"] != "session/request_permission"), "{before:?}");
+    let said = before.last().unwrap()["params"]["update"]["content"]["text"].as_str().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()[1], selected("no"));
+    editor.end();
+    let told = events(&client, &runs(&client).await[0].id).await;
+    assert_eq!(of_type(&told, "approval.timed_out").len(), 1);
+}
+
+#[tokio::test]
+async fn without_a_server_the_editor_is_asked() {
+    let options = ["--ask", "recount"];
+    let setting = Setting { url: "http://127.0.0.1:9".into(), options: &options, ..Setting::default() };
+    let (mut editor, session) = setting.with_session();
+    let prompt = editor.prompt(&session, &json!([["ask", [[7, request("a")]]]]));
+    editor.until(|message| message["method"] == "session/request_permission");
+    editor.send(&answer(7, &selected("yes")));
+    assert_eq!(got(&mut editor, 7), selected("yes"));
+    editor.answer(prompt);
+    let (_, status, words) = editor.end();
+    assert_eq!(status, 0, "{words:?}");
+    assert!(words.iter().any(|line| line.contains("could not be recorded")), "{words:?}");
+}
+
+#[tokio::test]
+async fn a_cancelled_prompt_and_an_editor_without_a_dialog() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let options = ["--ask", "recount"];
+    let (mut editor, session) = Setting { options: &options, ..Setting::of(&server) }.with_session();
+    let prompt = editor.prompt(&session, &json!([["ask", [[7, request("a")]]], ["stop", "cancelled"]]));
+    pending(&client, 1).await;
+    editor.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}));
+    assert_eq!(got(&mut editor, 7), json!({"outcome": {"outcome": "cancelled"}}));
+    editor.answer(prompt);
+    editor.end();
+    let run = &runs(&client).await[0];
+    assert_eq!((&*run.status, run.ending.as_deref()), ("cancelled", Some("operator")));
+
+    let (mut editor, session) = Setting::of(&server).with_session();
+    let prompt = editor.prompt(&session, &json!([["ask", [[8, request("a")]]]]));
+    editor.until(|message| message["method"] == "session/request_permission");
+    let approval = pending(&client, 1).await[0].1.clone();
+    editor.send(&json!({"jsonrpc": "2.0", "id": 8, "error": {"code": -32601, "message": "no dialog"}}));
+    server.ask(&["approve", &approval]).good();
+    assert_eq!(got(&mut editor, 8), selected("yes"), "the error was no answer");
+    editor.answer(prompt);
+    editor.end();
+}
