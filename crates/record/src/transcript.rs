@@ -156,7 +156,13 @@ fn one(recording: &mut Recording, step: &TranscriptStep) {
     match step {
         TranscriptStep::User { id, text } => recording.user(id.as_deref(), text),
         TranscriptStep::TurnBegin(start) => recording.turn_begin(start.clone()),
-        TranscriptStep::TurnEnd(end) => recording.turn_end(end.clone()),
+        TranscriptStep::TurnEnd(end) => {
+            let is_counted = recording.in_turn() && end.usage.is_some();
+            recording.turn_end(end.clone());
+            if is_counted {
+                recording.cost_tick();
+            }
+        }
         TranscriptStep::Text { id, text } => recording.text(id, text),
         TranscriptStep::Call(start) => recording.call(start.clone()),
         TranscriptStep::CallEnd { id, outcome } => recording.call_end(id, outcome.clone()),

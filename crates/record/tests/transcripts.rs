@@ -86,12 +86,20 @@ fn taken(drafts: &[Draft]) -> Vec<(String, Value)> {
 /// The events of a run without the raw ones and those that every run has, each by what is to be compared.
 fn story(run: &[(String, Value)], fields: &[&str]) -> Vec<(String, Vec<Value>)> {
     let told = run.iter().filter(|(kind, _)| {
-        !kind.starts_with("ext.claude.") && !kind.starts_with("ext.codex.") && kind != "assistant.text_delta"
+        let is_raw = kind.starts_with("ext.claude.") || kind.starts_with("ext.codex.");
+        !is_raw && !matches!(kind.as_str(), "assistant.text_delta" | "cost.tick")
     });
     told.map(|(kind, data)| {
         (kind.clone(), fields.iter().filter_map(|field| data.get(field).cloned()).collect())
     })
     .collect()
+}
+
+/// The totals of a run, as the last tick says them.
+fn totals(run: &[(String, Value)]) -> [Value; 4] {
+    let tick = &run.iter().rfind(|(kind, _)| kind == "cost.tick").unwrap().1;
+    ["cumulative_input_tokens", "cumulative_output_tokens", "cumulative_cost_micros_usd", "unpriced_turns"]
+        .map(|name| tick[name].clone())
 }
 
 fn event(kind: &str, values: Value) -> (String, Vec<Value>) {
@@ -138,6 +146,7 @@ fn a_session_of_claude_code_is_a_run_for_each_request() {
         event("run.finished", json!(["completed"])),
     ];
     assert_eq!(story(&runs[0], &FIELDS), expected);
+    assert_eq!(totals(&runs[0]), [3719, 129, 0, 3].map(Value::from));
     let kinds: Vec<&str> = runs[1].iter().map(|(kind, _)| kind.as_str()).collect();
     assert!(kinds.contains(&"ext.recount.gap"), "the picture is missing: {kinds:?}");
     assert!(kinds.contains(&"ext.claude.a_type_of_tomorrow"), "{kinds:?}");
@@ -171,6 +180,8 @@ fn a_rollout_of_codex_counts_what_each_request_used() {
         event("run.finished", json!(["completed"])),
     ];
     assert_eq!(story(&runs[0], &FIELDS), expected);
+    // The last count of the source, and not the sum of its counts.
+    assert_eq!(totals(&runs[0]), [400, 40, 0, 3].map(Value::from));
     let started = runs[0].iter().find(|(kind, _)| kind == "turn.started").unwrap();
     assert_eq!([&started.1["model"], &started.1["provider"]], ["gpt-5.2-codex", "openai"]);
     assert_eq!(runs[1].last().unwrap().0, "run.cancelled");

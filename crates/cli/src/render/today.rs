@@ -176,8 +176,9 @@ impl KnownCost {
     /// The cost of a run without that of earlier runs, which it includes.
     fn add(&mut self, run: &Run) {
         let own = run.cost_micros_usd.saturating_sub(run.prior_cost_micros_usd);
-        // Of a pruned run the turns are not there any more.
-        let turns_say = run.turns > 0 && run.unpriced_turns == 0 && run.first_sequence == 0;
+        // Of a pruned run the turns are not there any more; the total of an external run is what its producer reports.
+        let turns_say =
+            run.driver == "own" && run.turns > 0 && run.unpriced_turns == 0 && run.first_sequence == 0;
         if own > 0 || turns_say || WITHOUT_MODEL.contains(&run.kind.as_str()) {
             self.runs_known += 1;
         } else {
@@ -373,13 +374,13 @@ mod tests {
         let mut cost = KnownCost::default();
         // Reported; reported to be nothing; a command.
         cost.add(&claude(1, json!({"turns": 1, "cost_micros_usd": 5, "input_tokens": 7})));
-        cost.add(&claude(2, json!({"turns": 1})));
+        cost.add(&claude(2, json!({"driver": "own", "turns": 1})));
         cost.add(&run(3, json!({"kind": "shell"})));
         assert_eq!((cost.runs_known, cost.runs_unknown, cost.micros_usd), (3, 0, 5));
         // Turns without a cost; no turn; pruned; only what earlier runs cost.
         cost.add(&claude(4, json!({"turns": 2, "unpriced_turns": 1})));
         cost.add(&claude(5, json!({})));
-        cost.add(&claude(6, json!({"turns": 2, "first_sequence": 9})));
+        cost.add(&claude(6, json!({"driver": "own", "turns": 2, "first_sequence": 9})));
         cost.add(&claude(
             7,
             json!({"cost_micros_usd": 5, "prior_cost_micros_usd": 5,

@@ -1,6 +1,6 @@
 //! `recount mcp`: a client and a server of MCP see the bytes of each other, and the calls are in a run.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
@@ -57,8 +57,18 @@ fn record(url: &str, script: &Path, sent: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(sent.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+    // As clients do, what comes after the first message waits for its answer.
+    let (first, rest) = sent.split_at(sent.find('\n').unwrap() + 1);
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(first.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_until(b'\n', &mut answer).unwrap();
+    // A server that has ended reads nothing any more.
+    drop(input.write_all(rest.as_bytes()));
+    drop(input);
+    output.read_to_end(&mut answer).unwrap();
+    Output { stdout: answer, ..child.wait_with_output().unwrap() }
 }
 
 fn only_run(server: &Server) -> (Value, Vec<Value>) {

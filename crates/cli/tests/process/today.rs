@@ -52,8 +52,12 @@ async fn a_morning_with_two_agents() {
         "turn.completed",
         r#"{"turn_index":0,"stop_reason":"end_turn","input_tokens":1000,"output_tokens":20,"cost_micros_usd":30000}"#,
     );
+    let tick: Told = (
+        "cost.tick",
+        r#"{"cumulative_input_tokens":1000,"cumulative_output_tokens":20,"cumulative_cost_micros_usd":30000}"#,
+    );
     let finished: Told = ("run.finished", r#"{"final_status":"completed"}"#);
-    let codex = run_of(&client, "codex", None, &[started, opened, done, finished]).await;
+    let codex = run_of(&client, "codex", None, &[started, opened, done, tick, finished]).await;
 
     let today = server.ask(&["today"]).good();
     assert!(today.lines().all(|line| line.chars().count() <= 80), "{today}");
@@ -62,9 +66,9 @@ async fn a_morning_with_two_agents() {
         "1 thing waits for you.",
         "  rm -r old",
         "  To answer: recount approve appr_1",
-        "claude-code 2.1.330: 1 run (1 waiting), cost not known.",
+        "claude-code 2.1.330: 1 run (1 running), cost not known.",
         "  Recorded from claude-code-hooks.",
-        &format!("  waiting: What claude-code did, {claude}"),
+        &format!("  running: What claude-code did, {claude}"),
         "codex: 1 run (1 finished), cost 0.03 USD.",
         "  1,000 tokens in, 20 tokens out.",
         &format!("  finished: What codex did, {codex}"),
@@ -97,13 +101,11 @@ async fn a_morning_with_two_agents() {
     );
 
     // Pruning takes the event that names the source, and the list follows the log.
-    story::tell(
-        &client,
-        &claude,
-        1,
-        &[("run.failed", r#"{"code":"stopped","message":"","retriable":false}"#)],
-    )
-    .await;
+    server.ask(&["deny", "appr_1"]).good();
+    let refused: Told =
+        ("tool.refused", r#"{"tool_call_id":"c1","tool_name":"Bash","code":"denied","message":"not this"}"#);
+    let failed: Told = ("run.failed", r#"{"code":"stopped","message":"","retriable":false}"#);
+    story::tell(&client, &claude, 1, &[refused, failed]).await;
     server.ask(&["prune", &claude]).good();
     let listed = server.ask(&["ls", "--agent", "claude"]).good();
     assert!(listed.ends_with("  claude-code 2.1.330\n"), "{listed}");

@@ -50,7 +50,11 @@ impl Recording {
                 }
             }
             "turn.started" => self.saw_turn_started(turn),
-            "turn.completed" | "turn.failed" => self.saw_turn_over(),
+            "turn.completed" => {
+                self.saw_usage(data);
+                self.saw_turn_over();
+            }
+            "turn.failed" => self.saw_turn_over(),
             "assistant.text_delta" => {
                 self.spoken = true;
                 let delta = text("delta").unwrap_or("");

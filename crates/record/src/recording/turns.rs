@@ -38,8 +38,19 @@ pub struct Usage {
 pub(super) struct Turns {
     open: Option<OpenTurn>,
     pub(super) next_index: u64,
+    used: Used,
     /// Texts that are over, by the agent's name for them; the number of their pieces.
     over: Memory<u64>,
+}
+
+/// What the turns of the run used so far, as far as the source knows it.
+#[derive(Debug, Default)]
+struct Used {
+    input_tokens: u64,
+    output_tokens: u64,
+    cost_micros_usd: u64,
+    /// Turns without a cost.
+    unpriced: u64,
 }
 
 #[derive(Debug)]
@@ -89,6 +100,7 @@ impl Recording {
             _ => "end_turn",
         };
         let usage = end.usage.unwrap_or_default();
+        self.use_up(usage.input_tokens, usage.output_tokens, usage.cost_micros_usd);
         let fields = Fields::new()
             .put("turn_index", turn.index)
             .put("stop_reason", stop_reason)
@@ -99,6 +111,28 @@ impl Recording {
             .maybe("cost_micros_usd", counted(usage.cost_micros_usd))
             .maybe("duration_ms", counted(usage.duration_ms));
         self.put("turn.completed", fields);
+    }
+
+    /// Reports the sums of the turns that are over, which are the totals of the run: `cost.tick`. Where a turn has no cost,
+    /// `unpriced_turns` says how many, as the cost is then not all of it.
+    pub fn cost_tick(&mut self) {
+        let used = &self.turns.used;
+        let fields = Fields::new()
+            .put("cumulative_input_tokens", used.input_tokens)
+            .put("cumulative_output_tokens", used.output_tokens)
+            .put("cumulative_cost_micros_usd", used.cost_micros_usd)
+            .maybe("unpriced_turns", Some(used.unpriced).filter(|count| *count > 0));
+        self.put("cost.tick", fields);
+    }
+
+    fn use_up(&mut self, input: Option<u64>, output: Option<u64>, cost: Option<u64>) {
+        let used = &mut self.turns.used;
+        let sum =
+            |all: u64, more: Option<u64>| counted(all.checked_add(counted(more).unwrap_or(0))).unwrap_or(all);
+        used.input_tokens = sum(used.input_tokens, input);
+        used.output_tokens = sum(used.output_tokens, output);
+        used.cost_micros_usd = sum(used.cost_micros_usd, cost);
+        used.unpriced += u64::from(cost.is_none());
     }
 
     /// Whether a turn is open.
@@ -326,6 +360,11 @@ impl Recording {
     pub(super) fn saw_turn_started(&mut self, index: u64) {
         self.turns.next_index = self.turns.next_index.max(index.saturating_add(1));
         self.turns.open = Some(OpenTurn { index, next_block: 0, proposed: 0, blocks: BTreeMap::new() });
+    }
+
+    pub(super) fn saw_usage(&mut self, data: &serde_json::Value) {
+        let number = |name: &str| data.get(name).and_then(serde_json::Value::as_u64);
+        self.use_up(number("input_tokens"), number("output_tokens"), number("cost_micros_usd"));
     }
 
     pub(super) fn saw_turn_over(&mut self) {

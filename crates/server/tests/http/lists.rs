@@ -107,7 +107,7 @@ async fn runs_are_listed_by_their_agent_and_name_their_source() {
         for (target, expected) in [
             ("/v1/runs?agent=claude", vec![&claude]),
             ("/v1/runs?agent=c", vec![&codex, &claude]),
-            ("/v1/runs?agent=code", vec![]),
+            ("/v1/runs?agent=dex", vec![]),
             ("/v1/runs?agent=CODEX&kind=external", vec![&codex]),
             ("/v1/runs?agent=codex&kind=shell", vec![]),
         ] {
