@@ -25,7 +25,8 @@ pub const VERSION_MAX: u64 = 2;
 
 /// What this source shows, of an agent in a version that spoke this version of the protocol.
 pub fn source(agent_version: Option<String>, protocol_version: u64) -> Source {
-    let shows = ["prompts", "texts", "thoughts", "tool calls", "plans", "permissions", "requests to the editor"];
+    let shows =
+        ["prompts", "texts", "thoughts", "tool calls", "plans", "permissions", "requests to the editor"];
     let does_not_show = [
         "calls of a model: a prompt counts as one turn",
         "tokens",
@@ -74,6 +75,8 @@ pub struct PromptRecording {
     /// Open permissions by the id of the request.
     permissions: BTreeMap<String, OpenPermission>,
     cancelled_by_editor: bool,
+    /// How it has ended, as far as this recording knows.
+    ending: Option<(&'static str, Ending)>,
 }
 
 #[derive(Debug, Clone)]
@@ -106,6 +109,7 @@ impl PromptRecording {
             requests_seen: 0,
             permissions: BTreeMap::new(),
             cancelled_by_editor: false,
+            ending: None,
         };
         if let Some(text) = prompt_text(prompt) {
             this.recording.user(None, &text);
@@ -130,10 +134,13 @@ impl PromptRecording {
         self.recording.is_ended()
     }
 
-    /// Goes on with a run whose events are these, after drafts of ours were not taken.
+    /// Goes on with a run whose events are these, after drafts of ours were not taken. An ending among them is made again.
     pub fn resume<'a>(&mut self, events: impl IntoIterator<Item = (&'a str, &'a Value)>) {
         let source = self.recording.source().clone();
         self.recording = Recording::resume(&source, events);
+        if let Some((stop_reason, ending)) = self.ending.clone() {
+            self.end(stop_reason, ending);
+        }
     }
 
     /// `update` of a `session/update`.
@@ -230,7 +237,8 @@ impl PromptRecording {
             return;
         }
         self.waiting.retain(|waiting| *waiting != id);
-        if is_told && update.get("rawInput").is_some_and(|input| !input.is_null()) && !self.input_is_told(&id) {
+        if is_told && update.get("rawInput").is_some_and(|input| !input.is_null()) && !self.input_is_told(&id)
+        {
             self.recording.raw("tool_call_input", update, None);
         }
         self.tell_call(&id);
@@ -356,7 +364,9 @@ impl PromptRecording {
             Outcome { output: Some(response["result"].clone()), ..Outcome::of(How::Completed) }
         } else {
             Outcome {
-                error: Some(error["message"].as_str().unwrap_or("the editor answered with an error").to_owned()),
+                error: Some(
+                    error["message"].as_str().unwrap_or("the editor answered with an error").to_owned(),
+                ),
                 code: error["code"].as_i64().map(|code| code.to_string()),
                 ..Outcome::of(How::Failed)
             }
@@ -376,7 +386,8 @@ impl PromptRecording {
         self.settle_waiting();
         self.close_text();
         let options = Options::of(params);
-        let about = if params["subject"].is_object() { &params["subject"]["toolCall"] } else { &params["toolCall"] };
+        let about =
+            if params["subject"].is_object() { &params["subject"]["toolCall"] } else { &params["toolCall"] };
         let call = about["toolCallId"].as_str().map(str::to_owned);
         if let Some(call) = &call {
             let remembered = self.remember_call(call);
@@ -450,7 +461,8 @@ impl PromptRecording {
         let Some(open) = self.permissions.remove(id) else { return };
         self.recording.saw_resolved(kind, data);
         let is_approved = data["decision"] == "approved";
-        let elsewhere = if is_approved { Elsewhere::approved("recount") } else { Elsewhere::rejected("recount") };
+        let elsewhere =
+            if is_approved { Elsewhere::approved("recount") } else { Elsewhere::rejected("recount") };
         self.decided(&open, &elsewhere, result);
     }
 
@@ -470,8 +482,12 @@ impl PromptRecording {
         if open.stands_for_permission {
             let outcome = match elsewhere.decided {
                 Decided::Approved => Outcome { output: Some(answer.clone()), ..Outcome::of(How::Completed) },
-                Decided::Rejected => Outcome { error: Some(elsewhere.comment.clone()), ..Outcome::of(How::Refused) },
-                Decided::Undecided => Outcome { error: Some(elsewhere.comment.clone()), ..Outcome::of(How::Cancelled) },
+                Decided::Rejected => {
+                    Outcome { error: Some(elsewhere.comment.clone()), ..Outcome::of(How::Refused) }
+                }
+                Decided::Undecided => {
+                    Outcome { error: Some(elsewhere.comment.clone()), ..Outcome::of(How::Cancelled) }
+                }
             };
             return self.recording.call_end(call, outcome);
         }
@@ -514,7 +530,8 @@ impl PromptRecording {
         if error.is_null() {
             return self.stopped(response["result"]["stopReason"].as_str(), &response["result"]);
         }
-        let code = error["code"].as_i64().map_or_else(|| "acp_error".to_owned(), |code| format!("acp_error_{code}"));
+        let code =
+            error["code"].as_i64().map_or_else(|| "acp_error".to_owned(), |code| format!("acp_error_{code}"));
         let message = error["message"].as_str().unwrap_or("the agent answered with an error").to_owned();
         if !error["data"].is_null() {
             self.recording.raw("error", error, None);
@@ -534,7 +551,8 @@ impl PromptRecording {
                 self.end("error", Ending::Cancelled { by: by.into(), reason: reason.into() });
             }
             Some("error") => {
-                let message = body["error"]["message"].as_str().unwrap_or("the agent reported an error").to_owned();
+                let message =
+                    body["error"]["message"].as_str().unwrap_or("the agent reported an error").to_owned();
                 self.end("error", Ending::Failed { code: "agent_error".into(), message });
             }
             Some("end_turn") => self.end("end_turn", Ending::Finished { status: "completed".into() }),
@@ -556,6 +574,7 @@ impl PromptRecording {
     }
 
     fn end(&mut self, stop_reason: &'static str, ending: Ending) {
+        self.ending.get_or_insert((stop_reason, ending.clone()));
         self.settle_waiting();
         self.close_text();
         for id in std::mem::take(&mut self.permissions).into_keys().collect::<Vec<_>>() {
@@ -610,7 +629,15 @@ fn preview(params: &Value, about: &Value) -> Option<(&'static str, String)> {
     let diffs: String = diffs
         .filter_map(|part| {
             let path = part["path"].as_str()?;
-            Some(Patch::of("", path.trim_start_matches('/'), part["oldText"].as_str(), part["newText"].as_str()?).text)
+            Some(
+                Patch::of(
+                    "",
+                    path.trim_start_matches('/'),
+                    part["oldText"].as_str(),
+                    part["newText"].as_str()?,
+                )
+                .text,
+            )
         })
         .collect();
     if !diffs.is_empty() {

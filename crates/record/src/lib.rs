@@ -6,9 +6,13 @@
 //! This crate must never know about I/O, clocks, async or the engine. Begin at [`Recording`].
 
 pub mod acp;
+mod claude_hooks;
 pub mod claude_transcripts;
+mod codex_hooks;
 pub mod codex_rollouts;
 mod draft;
+mod gemini_hooks;
+pub mod hooks;
 mod ids;
 mod kept;
 pub mod limits;
@@ -21,7 +25,7 @@ pub use draft::Draft;
 pub use ids::{extension_kind, map_id};
 pub use kept::{cut, keep};
 pub use recording::{
-    PatchFacts, Todo,
-    Answer, CallStart, Decided, Elsewhere, Ending, How, Outcome, Prompt, Recording, TurnEnd, TurnStart, Usage,
+    Answer, CallStart, Decided, Elsewhere, Ending, How, Outcome, PatchFacts, Prompt, Recording, Todo,
+    TurnEnd, TurnStart, Usage,
 };
 pub use source::Source;

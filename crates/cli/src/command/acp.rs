@@ -33,14 +33,17 @@ use self::queue::{Item, Queue, Side, queue};
 use self::recorder::{Recording, command_name, raw};
 use self::relay::{Outlet, Relay};
 use self::run::Recorder;
+use super::acp_agent::AgentOptions;
 use super::invocation::{Invocation, block_on};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
-/// Record an ACP agent between it and an editor
+/// Record an ACP agent between it and an editor, or serve an agent of the server to an editor
 #[derive(Args)]
 pub(super) struct Acp {
+    #[command(flatten)]
+    own: AgentOptions,
     /// Who is asked for permissions
     #[arg(long, value_enum, value_name = "WHERE", default_value = "both")]
     ask: Ask,
@@ -51,34 +54,51 @@ pub(super) struct Acp {
     #[arg(long, value_name = "DIR", env = "RECOUNT_ACP_STATE", hide_env_values = true)]
     state: Option<PathBuf>,
     /// The agent's command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "agent", value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 impl Acp {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        if let Some(served) = self.own.run(&invocation) {
+            return served;
+        }
         let client = invocation.client()?;
-        let (program, arguments) = self.command.split_first().expect("the parser requires one");
+        let (program, arguments) = self.command.split_first().expect("the parser requires one without an agent");
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|why| Failure::Usage(format!("cannot start the agent {program:?}: {why}; check the command after --")))?;
+            .map_err(|why| {
+                Failure::Usage(format!(
+                    "cannot start the agent {program:?}: {why}; check the command after --"
+                ))
+            })?;
         let (agent_in, agent_out) = (child.stdin.take(), child.stdout.take());
         let agent = Outlet::new(agent_in.expect("it is piped"));
         let editor = Outlet::new(std::io::stdout());
         let gate = Arc::new(Gate::new(self.ask));
         let (queue, waiting) = queue();
 
-        let to_agent = Relay { from: Side::Editor, to: Arc::clone(&agent), gate: Arc::clone(&gate), queue: queue.clone() };
+        let to_agent = Relay {
+            from: Side::Editor,
+            to: Arc::clone(&agent),
+            gate: Arc::clone(&gate),
+            queue: queue.clone(),
+        };
         let closing = (Arc::clone(&agent), queue.clone());
         std::thread::spawn(move || {
             to_agent.run(std::io::stdin());
             closing.1.push(Item::EditorLeft);
             closing.0.close();
         });
-        let to_editor = Relay { from: Side::Agent, to: Arc::clone(&editor), gate: Arc::clone(&gate), queue: queue.clone() };
+        let to_editor = Relay {
+            from: Side::Agent,
+            to: Arc::clone(&editor),
+            gate: Arc::clone(&gate),
+            queue: queue.clone(),
+        };
         let agent_out = agent_out.expect("it is piped");
         let (ended, agent_ended) = oneshot::channel();
         let pid = Pid::from_child(&child);
@@ -112,7 +132,9 @@ impl Acp {
             let closing = client.clone();
             let stopping = tokio::spawn(stop_agent(pid, Arc::clone(&agent), is_over));
             let others = tokio::spawn(async move { close_left_open(state.as_deref(), &url, &closing).await });
-            Recording::new(client, who, account, gate, editor, agent, ask, leftover).run(waiting, agent_ended).await;
+            Recording::new(client, who, account, gate, editor, agent, ask, leftover)
+                .run(waiting, agent_ended)
+                .await;
             others.abort();
             stopping.abort();
             Ok(())
@@ -147,7 +169,8 @@ impl Ending {
         }
         for request in open {
             let message = format!("the agent {how} before it answered");
-            let error = json!({"jsonrpc": "2.0", "id": raw(&request), "error": {"code": -32603, "message": message}});
+            let error =
+                json!({"jsonrpc": "2.0", "id": raw(&request), "error": {"code": -32603, "message": message}});
             // The editor may be gone, too.
             self.editor.write(format!("{error}\n").as_bytes()).ok();
         }
@@ -164,7 +187,9 @@ impl Ending {
                     self.is_over.store(true, Ordering::SeqCst);
                     return Some(status);
                 }
-                Ok(None) if recount_client::moment() < until => std::thread::sleep(limits::ACP_AGENT_EXIT_POLL),
+                Ok(None) if recount_client::moment() < until => {
+                    std::thread::sleep(limits::ACP_AGENT_EXIT_POLL)
+                }
                 Ok(None) | Err(_) => break,
             }
         }
@@ -221,7 +246,12 @@ fn outcome(status: Option<ExitStatus>) -> Result<(), Failure> {
 fn recorder(program: &str) -> Recorder {
     let random = RandomState::new().hash_one(std::process::id());
     let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Recorder { producer: format!("acp-{epoch:x}-{random:016x}"), epoch, agent: command_name(program), agent_version: None }
+    Recorder {
+        producer: format!("acp-{epoch:x}-{random:016x}"),
+        epoch,
+        agent: command_name(program),
+        agent_version: None,
+    }
 }
 
 /// `recount/acp` in the user's state folder.

@@ -98,6 +98,9 @@ mod tests {
     fn a_long_text_is_replaced_whole() {
         let lines = "x\n".repeat(limits::PATCH_LINES_COMPARED_MAX);
         let patch = Patch::of("c", "a", Some(&lines), "y\n");
-        assert_eq!((patch.additions, patch.deletions, patch.hunks), (1, limits::PATCH_LINES_COMPARED_MAX as u64, 1));
+        assert_eq!(
+            (patch.additions, patch.deletions, patch.hunks),
+            (1, limits::PATCH_LINES_COMPARED_MAX as u64, 1)
+        );
     }
 }

@@ -58,7 +58,10 @@ impl Options {
             return Elsewhere::undecided(by, "the editor did not answer with one of the options");
         };
         let Some(option) = self.0.iter().find(|option| option.id == id) else {
-            return Elsewhere::undecided(by, "the editor answered with an option that the agent did not offer");
+            return Elsewhere::undecided(
+                by,
+                "the editor answered with an option that the agent did not offer",
+            );
         };
         let comment = format!("the option chosen in the editor is {:?} ({})", option.name, option.kind);
         let decided = match &*option.kind {
@@ -75,13 +78,16 @@ mod tests {
     use super::*;
 
     fn options(kinds: &[&str]) -> Options {
-        let list: Vec<Value> = kinds.iter().map(|kind| json!({"optionId": kind, "name": "N", "kind": kind})).collect();
+        let list: Vec<Value> =
+            kinds.iter().map(|kind| json!({"optionId": kind, "name": "N", "kind": kind})).collect();
         Options::of(&json!({ "options": list }))
     }
 
     #[test]
     fn a_choice_goes_to_the_option_that_says_it() {
-        let id = |options: &Options, choice| options.result(choice).map(|result| result["outcome"]["optionId"].clone());
+        let id = |options: &Options, choice| {
+            options.result(choice).map(|result| result["outcome"]["optionId"].clone())
+        };
         let all = options(&["allow_always", "allow_once", "reject_always", "reject_once"]);
         assert_eq!(id(&all, Choice::Approve { always: false }), Some("allow_once".into()));
         assert_eq!(id(&all, Choice::Approve { always: true }), Some("allow_always".into()));

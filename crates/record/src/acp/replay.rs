@@ -45,7 +45,9 @@ impl Replay {
                 None
             }
             "tool.completed" => self.settle(data, "completed"),
-            "tool.failed" | "tool.cancelled" | "tool.timed_out" | "tool.refused" => self.settle(data, "failed"),
+            "tool.failed" | "tool.cancelled" | "tool.timed_out" | "tool.refused" => {
+                self.settle(data, "failed")
+            }
             "tool.todo_write.updated" => Some(plan(data)),
             _ => None,
         }
@@ -55,7 +57,8 @@ impl Replay {
     fn settle(&mut self, data: &Value, status: &str) -> Option<Value> {
         let mut call = self.calls.remove(data["tool_call_id"].as_str()?)?;
         call.insert("status".into(), status.into());
-        let output = [&data["output"], &data["error"], &data["message"]].into_iter().find(|value| !value.is_null());
+        let output =
+            [&data["output"], &data["error"], &data["message"]].into_iter().find(|value| !value.is_null());
         if let Some(output) = output {
             call.insert("rawOutput".into(), output.clone());
         }

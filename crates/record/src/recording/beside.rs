@@ -85,7 +85,10 @@ impl Recording {
                 let fields = Fields::new()
                     .put("content", short(&todo.content, limits::TODO_BYTES_MAX))
                     .put("status", status)
-                    .maybe("priority", todo.priority.as_deref().map(|text| short(text, limits::NAME_BYTES_MAX)));
+                    .maybe(
+                        "priority",
+                        todo.priority.as_deref().map(|text| short(text, limits::NAME_BYTES_MAX)),
+                    );
                 Value::Object(fields.done())
             })
             .collect();

@@ -151,9 +151,13 @@ impl Account {
 
     fn line(&mut self, from: Side, line: &Arc<[u8]>, held: Option<Held>) -> Vec<Action> {
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
-            let text = String::from_utf8_lossy(&line[..line.len().min(limits::ACP_LONG_KEPT_BYTES)]).into_owned();
+            let text =
+                String::from_utf8_lossy(&line[..line.len().min(limits::ACP_LONG_KEPT_BYTES)]).into_owned();
             if !text.trim().is_empty() {
-                self.anywhere("not_a_message", &json!({ "from": name(from), "size_bytes": line.len(), "text": text }));
+                self.anywhere(
+                    "not_a_message",
+                    &json!({ "from": name(from), "size_bytes": line.len(), "text": text }),
+                );
             }
             return Vec::new();
         };
@@ -168,8 +172,12 @@ impl Account {
             (Side::Editor, Some(id), false) => self.editor_request(id, &method, &message, held, &mut actions),
             (Side::Editor, None, false) => self.editor_notification(&method, &message, &mut actions),
             (Side::Editor, Some(id), true) => self.editor_response(&id, &message, held),
-            (Side::Agent, Some(id), false) => self.agent_request(id, &method, &message, line, held, &mut actions),
-            (Side::Agent, None, false) => self.agent_notification(&method, &message, line, held, &mut actions),
+            (Side::Agent, Some(id), false) => {
+                self.agent_request(id, &method, &message, line, held, &mut actions)
+            }
+            (Side::Agent, None, false) => {
+                self.agent_notification(&method, &message, line, held, &mut actions)
+            }
             (Side::Agent, Some(id), true) if held == Some(Held::OwnAnswer) => {
                 actions.push(Action::OwnAnswer { request: id, answer: message });
             }
@@ -181,7 +189,14 @@ impl Account {
 
     // From the editor.
 
-    fn editor_request(&mut self, id: String, method: &str, message: &Value, held: Option<Held>, actions: &mut Vec<Action>) {
+    fn editor_request(
+        &mut self,
+        id: String,
+        method: &str,
+        message: &Value,
+        held: Option<Held>,
+        actions: &mut Vec<Action>,
+    ) {
         let params = &message["params"];
         let session = params["sessionId"].as_str().map(str::to_owned);
         let folder = || params["cwd"].as_str().unwrap_or("").to_owned();
@@ -231,8 +246,14 @@ impl Account {
                 run.recording.cancel();
             }
         }
-        let held = self.permissions.iter().filter(|(_, open)| open.session == session && open.held_line.is_some());
-        actions.extend(held.map(|(request, _)| Action::CancelPermission { request: request.clone(), is_taken_back: false }));
+        let held =
+            self.permissions.iter().filter(|(_, open)| open.session == session && open.held_line.is_some());
+        actions.extend(
+            held.map(|(request, _)| Action::CancelPermission {
+                request: request.clone(),
+                is_taken_back: false,
+            }),
+        );
     }
 
     fn editor_response(&mut self, id: &str, message: &Value, held: Option<Held>) {
@@ -244,12 +265,15 @@ impl Account {
         };
         let Some(recorded) = self.runs.get_mut(&run) else { return };
         match held {
-            Some(Held::LateAnswer) => recorded.recording.note("late_answer", &json!({ "from": "editor", "answer": message })),
+            Some(Held::LateAnswer) => {
+                recorded.recording.note("late_answer", &json!({ "from": "editor", "answer": message }))
+            }
             Some(Held::EditorError) => {
                 return recorded.recording.note("editor_cannot_ask", &json!({ "answer": message }));
             }
             _ => {
-                let _ = recorded.recording.permission_answered(id, message) || recorded.recording.response(id, message);
+                let _ = recorded.recording.permission_answered(id, message)
+                    || recorded.recording.response(id, message);
                 self.permissions.remove(id);
             }
         }
@@ -299,7 +323,14 @@ impl Account {
         self.permissions.insert(id, Permission { run, approval_id, options, session, held_line });
     }
 
-    fn agent_notification(&mut self, method: &str, message: &Value, line: &[u8], held: Option<Held>, actions: &mut Vec<Action>) {
+    fn agent_notification(
+        &mut self,
+        method: &str,
+        message: &Value,
+        line: &[u8],
+        held: Option<Held>,
+        actions: &mut Vec<Action>,
+    ) {
         let params = &message["params"];
         let session = params["sessionId"].as_str().unwrap_or("");
         match method {
@@ -322,7 +353,12 @@ impl Account {
         let kind = update["sessionUpdate"].as_str().unwrap_or("").to_owned();
         let is_said = matches!(
             &*kind,
-            "agent_message_chunk" | "agent_message" | "agent_thought_chunk" | "tool_call" | "tool_call_update" | "plan"
+            "agent_message_chunk"
+                | "agent_message"
+                | "agent_thought_chunk"
+                | "tool_call"
+                | "tool_call_update"
+                | "plan"
         );
         let Some(run) = self.run_of(session, is_said) else {
             return self.in_session(Some(session), &kind, update);
@@ -358,7 +394,8 @@ impl Account {
                 }
             }
             Some(Open::Prompt { session, run }) => {
-                let acknowledges = self.protocol_version > 1 && message["error"].is_null() && result["stopReason"].is_null();
+                let acknowledges =
+                    self.protocol_version > 1 && message["error"].is_null() && result["stopReason"].is_null();
                 let Some(recorded) = self.runs.get_mut(&run) else { return };
                 if acknowledges {
                     return recorded.recording.raw("prompt_accepted", result);
@@ -381,14 +418,17 @@ impl Account {
             self.agent = recount_record::cut(name, limits::ACP_NAME_BYTES_MAX).0.to_owned();
         }
         let version = info["version"].as_str();
-        self.agent_version = version.map(|version| recount_record::cut(version, limits::ACP_NAME_BYTES_MAX).0.to_owned());
+        self.agent_version =
+            version.map(|version| recount_record::cut(version, limits::ACP_NAME_BYTES_MAX).0.to_owned());
         self.keep_loose("initialized", message);
         let Some(version) = result["protocolVersion"].as_u64() else { return };
         self.protocol_version = version;
         if version == 0 || version > acp::VERSION_MAX {
             let run = self.begin("", &Value::Null);
             if let Some(recorded) = self.runs.get_mut(&run) {
-                recorded.recording.gap("unknown_version", "messages are kept as they came, without their meaning");
+                recorded
+                    .recording
+                    .gap("unknown_version", "messages are kept as they came, without their meaning");
             }
             self.unknown_version = Some(run);
         }
@@ -403,7 +443,8 @@ impl Account {
 
     fn session(&mut self, session: &str) -> &mut Session {
         if !self.sessions.contains_key(session) && self.sessions.len() >= limits::ACP_SESSIONS_MAX {
-            let idle = self.sessions.iter().find(|(_, known)| known.prompts.is_empty()).map(|(id, _)| id.clone());
+            let idle =
+                self.sessions.iter().find(|(_, known)| known.prompts.is_empty()).map(|(id, _)| id.clone());
             if let Some(idle) = idle {
                 self.sessions.remove(&idle);
             }
@@ -456,7 +497,9 @@ impl Account {
         for run in known.prompts.clone() {
             let Some(recorded) = self.runs.get_mut(&run) else { continue };
             if recorded.has_gap {
-                recorded.recording.broken_off("not_recorded", "the answer to the prompt is in a gap of the record");
+                recorded
+                    .recording
+                    .broken_off("not_recorded", "the answer to the prompt is in a gap of the record");
             } else if asked.contains(&run) || self.protocol_version > 1 {
                 continue;
             } else {
@@ -467,7 +510,9 @@ impl Account {
     }
 
     fn in_session(&mut self, session: Option<&str>, name: &str, body: &Value) {
-        let Some(session) = session.filter(|session| !session.is_empty()) else { return self.anywhere(name, body) };
+        let Some(session) = session.filter(|session| !session.is_empty()) else {
+            return self.anywhere(name, body);
+        };
         if let Some(run) = self.run_of(session, false).and_then(|run| self.runs.get_mut(&run)) {
             return run.recording.raw(name, body);
         }
@@ -477,7 +522,8 @@ impl Account {
 
     /// In the runs of all open prompts, or with the next one.
     fn anywhere(&mut self, name: &str, body: &Value) {
-        let open: Vec<u64> = self.sessions.values().filter_map(|known| known.prompts.front().copied()).collect();
+        let open: Vec<u64> =
+            self.sessions.values().filter_map(|known| known.prompts.front().copied()).collect();
         if open.is_empty() {
             return self.keep_loose(name, body);
         }
@@ -499,14 +545,19 @@ impl Account {
     fn long_answer(&mut self, id: &str) {
         if let Some(Open::Prompt { session, run }) = self.requests.remove(id) {
             if let Some(recorded) = self.runs.get_mut(&run) {
-                recorded.recording.broken_off("not_recorded", "the answer to the prompt is too long to be recorded");
+                recorded
+                    .recording
+                    .broken_off("not_recorded", "the answer to the prompt is too long to be recorded");
             }
             self.session(&session).prompts.retain(|prompt| *prompt != run);
         }
     }
 
     pub(super) fn dropped(&mut self, dropped: Dropped) {
-        let what = format!("{} messages with {} bytes were forwarded and not recorded", dropped.messages, dropped.bytes);
+        let what = format!(
+            "{} messages with {} bytes were forwarded and not recorded",
+            dropped.messages, dropped.bytes
+        );
         let mut is_told = false;
         for run in self.runs.values_mut().filter(|run| !run.recording.is_ended()) {
             run.recording.gap("recorder_too_slow", &what);
@@ -520,7 +571,8 @@ impl Account {
 
     fn agent_ended(&mut self, how: &str) {
         for run in self.runs.values_mut() {
-            run.recording.broken_off("agent_ended", &format!("the agent {how} before it answered the prompt"));
+            run.recording
+                .broken_off("agent_ended", &format!("the agent {how} before it answered the prompt"));
         }
         self.sessions.values_mut().for_each(|known| known.prompts.clear());
         self.permissions.clear();

@@ -193,8 +193,14 @@ mod tests {
     #[test]
     fn the_top_level_is_found_wherever_it_is() {
         let cases = [
-            (r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"id":8,"method":"x"}}"#, head(Some("7"), Some("initialize"), false)),
-            (r#" { "params" : [{"id":1}, "}\"{"] , "method" : "session/update" } "#, head(None, Some("session/update"), false)),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"id":8,"method":"x"}}"#,
+                head(Some("7"), Some("initialize"), false),
+            ),
+            (
+                r#" { "params" : [{"id":1}, "}\"{"] , "method" : "session/update" } "#,
+                head(None, Some("session/update"), false),
+            ),
             (r#"{"result":{"a":"\\"},"id":"a\"b"}"#, head(Some(r#""a\"b""#), None, false)),
             (r#"{"id":"\u0061/\/","result":1}"#, head(Some(r#""a//""#), None, false)),
             (r#"{"id":null,"error":{"code":-32603,"message":"id"}}"#, head(None, None, true)),
@@ -211,7 +217,16 @@ mod tests {
 
     #[test]
     fn what_is_no_object_has_no_head() {
-        for message in ["", "[1]", "7", "{\"id\":1", "{\"id\":\"1}", "{\"id\":1}}", "{\"id\":1}{\"id\":2}", "x{\"id\":1}"] {
+        for message in [
+            "",
+            "[1]",
+            "7",
+            "{\"id\":1",
+            "{\"id\":\"1}",
+            "{\"id\":1}}",
+            "{\"id\":1}{\"id\":2}",
+            "x{\"id\":1}",
+        ] {
             assert_eq!(Head::of(message.as_bytes()), Head::default(), "{message}");
         }
     }

@@ -34,7 +34,12 @@ pub(super) struct Leftover {
 
 impl Leftover {
     pub(super) fn open(folder: Option<&Path>, url: &str, who: &Recorder) -> Self {
-        let state = State { url: url.to_owned(), producer: who.producer.clone(), epoch: who.epoch, ..State::default() };
+        let state = State {
+            url: url.to_owned(),
+            producer: who.producer.clone(),
+            epoch: who.epoch,
+            ..State::default()
+        };
         let file = folder.and_then(|folder| {
             fs::create_dir_all(folder).ok()?;
             let path = folder.join(format!("{}.json", who.producer));
@@ -113,7 +118,9 @@ async fn close(client: &Client, state: &State, run: &str) -> bool {
     let mut recording = Recording::resume(&source, events.iter().map(|(kind, data)| (&**kind, data)));
     let what = match state.unsent {
         0 => "the recorder was ended; what the agent did after the last event was not seen".to_owned(),
-        unsent => format!("the server was away when the recorder ended; {unsent} events and what came after are missing"),
+        unsent => format!(
+            "the server was away when the recorder ended; {unsent} events and what came after are missing"
+        ),
     };
     recording.gap("recorder_gone", &what);
     recording.end(Ending::Failed { code: "recorder_gone".into(), message: what });

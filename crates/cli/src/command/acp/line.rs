@@ -24,7 +24,11 @@ pub(super) struct LineReader<R> {
 
 impl<R: Read> LineReader<R> {
     pub(super) fn new(input: R, line_bytes_max: usize, buffer_bytes: usize) -> Self {
-        LineReader { input: BufReader::with_capacity(buffer_bytes, input), line_bytes_max, in_long_line: false }
+        LineReader {
+            input: BufReader::with_capacity(buffer_bytes, input),
+            line_bytes_max,
+            in_long_line: false,
+        }
     }
 
     /// Waits for the next piece. A failed read counts as the end of the input.
@@ -83,7 +87,10 @@ mod tests {
         let part = |text: &str, is_last| Piece::Part { bytes: text.as_bytes().to_vec(), is_last };
         let end = |text: &str| Piece::End(text.as_bytes().to_vec());
         assert_eq!(pieces("ab\n\ncd", 8, 3), [line("ab\n"), line("\n"), end("cd")]);
-        assert_eq!(pieces("abcdefgh\nx\n", 4, 3), [part("abcdef", false), part("gh\n", true), line("x\n"), end("")]);
+        assert_eq!(
+            pieces("abcdefgh\nx\n", 4, 3),
+            [part("abcdef", false), part("gh\n", true), line("x\n"), end("")]
+        );
         assert_eq!(pieces("abcdefgh", 4, 3), [part("abcdef", false), part("gh", false), end("")]);
     }
 

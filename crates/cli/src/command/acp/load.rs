@@ -39,7 +39,8 @@ pub(super) async fn find_chat(
     let mut listing = Listing { limit: Some(limits::ACP_LOOKUP_PAGE), ..Listing::default() };
     for _ in 0..limits::ACP_LOOKUP_PAGES_MAX {
         let page = client.list_sessions(&listing).await?;
-        if let Some(found) = page.data.into_iter().find(|session| session.title.as_deref().is_some_and(fits)) {
+        if let Some(found) = page.data.into_iter().find(|session| session.title.as_deref().is_some_and(fits))
+        {
             return Ok(Some(found.id));
         }
         if !page.has_more {
@@ -126,7 +127,9 @@ async fn history(recording: &mut Recording, session: &str) -> Result<Option<Vec<
         bytes += shown.iter().map(|update| update.to_string().len()).sum::<usize>();
         if bytes > limits::ACP_LOADED_BYTES_MAX {
             let text = "Earlier parts of this session are in the record of Recount only.";
-            updates.push(vec![json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})]);
+            updates.push(vec![
+                json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
+            ]);
             break;
         }
         updates.push(shown);
@@ -137,7 +140,8 @@ async fn history(recording: &mut Recording, session: &str) -> Result<Option<Vec<
 async fn show(recording: &Recording, session: &str, updates: &[Value]) {
     for update in updates {
         let params = json!({"sessionId": session, "update": update});
-        write(&recording.editor, &json!({"jsonrpc": "2.0", "method": "session/update", "params": params})).await;
+        write(&recording.editor, &json!({"jsonrpc": "2.0", "method": "session/update", "params": params}))
+            .await;
     }
 }
 

@@ -20,11 +20,23 @@ pub(super) enum Side {
 #[derive(Debug)]
 pub(super) enum Item {
     /// A line that was forwarded, or why it was not.
-    Message { from: Side, line: Arc<[u8]>, held: Option<Held> },
+    Message {
+        from: Side,
+        line: Arc<[u8]>,
+        held: Option<Held>,
+    },
     /// A line that was too long to be held: its beginning, its head, and how long it was.
-    Long { from: Side, head: Head, beginning: Vec<u8>, bytes: u64 },
+    Long {
+        from: Side,
+        head: Head,
+        beginning: Vec<u8>,
+        bytes: u64,
+    },
     /// Bytes without a line break at the end of an output.
-    Unfinished { from: Side, bytes: Vec<u8> },
+    Unfinished {
+        from: Side,
+        bytes: Vec<u8>,
+    },
     /// So much was forwarded before the next item and did not fit here.
     Dropped(Dropped),
     EditorLeft,

@@ -29,9 +29,14 @@ use crate::output::note;
 
 /// What a face of Recount, or the server's clock, decided about an approval.
 pub(super) enum Decision {
-    Made { kind: String, data: Value },
+    Made {
+        kind: String,
+        data: Value,
+    },
     /// The server cannot be asked any more.
-    ServerAway { run: u64 },
+    ServerAway {
+        run: u64,
+    },
 }
 
 pub(super) struct Recording {
@@ -158,7 +163,9 @@ impl Recording {
                 }
                 self.unsent.push(request);
             }
-            Action::CannotAsk { request } => self.pass_to_editor(&request, "it cannot be asked in Recount").await,
+            Action::CannotAsk { request } => {
+                self.pass_to_editor(&request, "it cannot be asked in Recount").await
+            }
             Action::CancelPermission { request, is_taken_back } => self.cancel(&request, is_taken_back).await,
             Action::Load { request, session, params } => load::load(self, request, session, params).await,
             Action::RefusePrompt { request } => load::refuse_prompt(self, &request).await,
@@ -238,7 +245,10 @@ impl Recording {
     async fn chat(&mut self, session: &str) -> Result<String, Stop> {
         let (folder, is_new) = self.account.session_facts(session);
         let agent = &self.account.agent;
-        if !is_new && let Some(found) = load::find_chat(&self.client, agent, session).await.map_err(|why| stop(&why))? {
+        if !is_new
+            && let Some(found) =
+                load::find_chat(&self.client, agent, session).await.map_err(|why| stop(&why))?
+        {
             return Ok(found);
         }
         let title = load::chat_title(agent, &folder, session);
@@ -269,7 +279,8 @@ impl Recording {
         let Some(away) = self.away.take() else { return };
         let seconds = (moment() - away.since).as_secs() + 1;
         note(&format!("recording goes on after {seconds} s"));
-        let what = format!("events before this one were appended up to {seconds} seconds after they happened");
+        let what =
+            format!("events before this one were appended up to {seconds} seconds after they happened");
         for run in self.account.runs.values_mut() {
             run.recording.gap("server_away", &what);
         }
@@ -282,32 +293,41 @@ impl Recording {
 
     /// Sends what is left, within the time for that, and says what could not be sent.
     async fn finish(&mut self) {
-        let until = moment() + limits::ACP_FINISH_WAIT;
+        let last = moment() + limits::ACP_FINISH_WAIT_MAX;
+        let mut until = moment() + limits::ACP_FINISH_WAIT;
+        let mut left = self.left();
         loop {
             if timeout_at(until, self.send()).await.is_err() || self.is_refused {
                 break;
             }
-            let left = self.account.runs.values().map(super::run::RecordedRun::waiting_events).sum::<usize>();
+            let before = std::mem::replace(&mut left, self.left());
             match &self.away {
                 Some(away) if away.next < until => sleep_until(away.next).await,
                 Some(_) => break,
                 None if left == 0 => break,
+                None if left < before => until = (moment() + limits::ACP_FINISH_WAIT).min(last),
                 None => {}
             }
         }
         self.followed.values().for_each(JoinHandle::abort);
-        let left: usize = self.account.runs.values().map(super::run::RecordedRun::waiting_events).sum();
+        let left = self.left();
         if left > 0 && !self.is_refused {
-            note(&format!("{left} events could not be recorded: the server is away"));
+            note(&format!("{left} events could not be recorded in time: the server is away or slow"));
         }
         self.leftover.end(left);
+    }
+
+    /// Events that wait to be sent.
+    fn left(&self) -> usize {
+        self.account.runs.values().map(super::run::RecordedRun::waiting_events).sum()
     }
 
     // Permissions.
 
     /// Follows the answers to a run's approvals, once it has any.
     fn follow(&mut self, key: u64) {
-        let asks = self.account.permissions.values().any(|open| open.run == key && open.approval_id.is_some());
+        let asks =
+            self.account.permissions.values().any(|open| open.run == key && open.approval_id.is_some());
         if !asks || self.followed.contains_key(&key) {
             return;
         }
@@ -331,9 +351,12 @@ impl Recording {
             }
         };
         let Some(approval) = data["approval_id"].as_str() else { return };
-        let found = self.account.permissions.iter().find(|(_, open)| open.approval_id.as_deref() == Some(approval));
+        let found =
+            self.account.permissions.iter().find(|(_, open)| open.approval_id.as_deref() == Some(approval));
         // An answer to an approval that is withdrawn already is in the log only.
-        let Some((request, open)) = found.map(|(request, open)| (request.clone(), open.clone())) else { return };
+        let Some((request, open)) = found.map(|(request, open)| (request.clone(), open.clone())) else {
+            return;
+        };
         let nobody_is_asked = self.gate.no_longer_asked_here(&request);
         let Some(result) = result_for(&open.options, &kind, &data, nobody_is_asked) else {
             if let Some(run) = self.account.runs.get_mut(&open.run) {
@@ -453,7 +476,9 @@ fn answer_in(envelope: &str) -> Option<Decision> {
         return None;
     }
     let mut envelope: Value = serde_json::from_str(envelope).ok()?;
-    let kind = envelope["type"].as_str().filter(|kind| matches!(*kind, "approval.resolved" | "approval.timed_out"))?;
+    let kind = envelope["type"]
+        .as_str()
+        .filter(|kind| matches!(*kind, "approval.resolved" | "approval.timed_out"))?;
     let kind = kind.to_owned();
     Some(Decision::Made { kind, data: envelope["data"].take() })
 }

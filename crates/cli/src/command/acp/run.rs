@@ -54,7 +54,8 @@ pub(super) enum Stop {
 impl RecordedRun {
     pub(super) fn new(recording: PromptRecording, session: &str, folder: &str, prompt: Option<&str>) -> Self {
         let line = prompt.and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
-        let title = line.map_or_else(|| format!("in {folder}"), |line| short(line.trim(), limits::ACP_TITLE_BYTES_MAX));
+        let title = line
+            .map_or_else(|| format!("in {folder}"), |line| short(line.trim(), limits::ACP_TITLE_BYTES_MAX));
         RecordedRun {
             recording,
             session: session.to_owned(),
@@ -97,7 +98,12 @@ impl RecordedRun {
     }
 
     /// Sends all that waits.
-    pub(super) async fn send(&mut self, client: &Client, who: &Recorder, chat: &mut Option<String>) -> Result<(), Stop> {
+    pub(super) async fn send(
+        &mut self,
+        client: &Client,
+        who: &Recorder,
+        chat: &mut Option<String>,
+    ) -> Result<(), Stop> {
         self.gather();
         while !self.steps.is_empty() {
             if self.id.is_none() {
@@ -110,12 +116,14 @@ impl RecordedRun {
         Ok(())
     }
 
-    async fn create(&mut self, client: &Client, who: &Recorder, chat: &mut Option<String>) -> Result<(), Stop> {
-        let agent = AgentName {
-            name: who.agent.clone(),
-            version: who.agent_version.clone(),
-            ..AgentName::default()
-        };
+    async fn create(
+        &mut self,
+        client: &Client,
+        who: &Recorder,
+        chat: &mut Option<String>,
+    ) -> Result<(), Stop> {
+        let agent =
+            AgentName { name: who.agent.clone(), version: who.agent_version.clone(), ..AgentName::default() };
         let request = CreateRun {
             kind: "external".to_owned(),
             session_id: chat.clone(),
@@ -192,7 +200,10 @@ impl RecordedRun {
                 Err(why) if matches!(why.code(), Some("event_refused" | "limit_reached")) => {
                     self.in_flight = None;
                     let kept = Recording::not_taken(&draft.kind, &draft.data, &why.to_string());
-                    if draft.kind == kept.kind {
+                    if matches!(&*draft.kind, "run.finished" | "run.failed" | "run.cancelled") {
+                        // It is made again, after what is open is closed.
+                        self.drop_first();
+                    } else if draft.kind == kept.kind {
                         // Not even that is taken.
                         note(&format!("an event of {id} is not recorded: {why}"));
                         self.drop_first();

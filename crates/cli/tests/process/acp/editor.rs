@@ -104,7 +104,8 @@ impl Editor {
     /// The next message.
     pub(crate) fn message(&mut self) -> Value {
         let line = self.line();
-        serde_json::from_slice(&line).unwrap_or_else(|why| panic!("{why}: {}", String::from_utf8_lossy(&line)))
+        serde_json::from_slice(&line)
+            .unwrap_or_else(|why| panic!("{why}: {}", String::from_utf8_lossy(&line)))
     }
 
     /// Reads until a message fits; what came before it, and it.

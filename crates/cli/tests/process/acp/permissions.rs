@@ -4,7 +4,7 @@ use recount_client::request::{ResolveApproval, Verdict};
 use recount_client::{Client, Listing};
 use serde_json::{Value, json};
 
-use super::editor::{Editor, Setting, eventually, events, of_type, runs};
+use super::editor::{Editor, Setting, events, eventually, of_type, runs};
 use super::tool_call;
 use crate::server::Server;
 
@@ -29,7 +29,8 @@ async fn pending(client: &Client, count: usize) -> Vec<(String, String)> {
     eventually(async || {
         let listing = Listing { status: Some("pending".into()), ..Listing::default() };
         let page = client.list_approvals(&listing).await.unwrap();
-        let mut found: Vec<_> = page.data.into_iter().map(|approval| (approval.summary, approval.id)).collect();
+        let mut found: Vec<_> =
+            page.data.into_iter().map(|approval| (approval.summary, approval.id)).collect();
         found.sort();
         (found.len() == count).then_some(found)
     })
@@ -51,19 +52,25 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
     let client = Client::new(&server.url(), None).unwrap();
     let (mut editor, session) = Setting::of(&server).with_session();
     let calls = ["a", "b", "c", "d"];
-    let proposed = |call: &str| json!(["update", tool_call(call, &json!({"status": "pending", "rawInput": {"command": "ls"}}))]);
+    let proposed = |call: &str| {
+        json!(["update", tool_call(call, &json!({"status": "pending", "rawInput": {"command": "ls"}}))])
+    };
     let mut steps: Vec<Value> = calls.iter().map(|call| proposed(call)).collect();
-    let asked: Vec<Value> = calls.iter().enumerate().map(|(n, call)| json!([101 + n, request(call)])).collect();
+    let asked: Vec<Value> =
+        calls.iter().enumerate().map(|(n, call)| json!([101 + n, request(call)])).collect();
     steps.push(json!(["ask", asked]));
     for (call, status) in [("a", "completed"), ("b", "completed"), ("c", "failed"), ("d", "failed")] {
-        steps.push(json!(["update", {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status}]));
+        steps.push(
+            json!(["update", {"sessionUpdate": "tool_call_update", "toolCallId": call, "status": status}]),
+        );
     }
     let prompt = editor.prompt(&session, &json!(steps));
     for _ in calls {
         editor.until(|message| message["method"] == "session/request_permission");
     }
     let open = pending(&client, 4).await;
-    let id = |call: &str| open.iter().find(|(summary, _)| *summary == format!("Run {call}")).unwrap().1.clone();
+    let id =
+        |call: &str| open.iter().find(|(summary, _)| *summary == format!("Run {call}")).unwrap().1.clone();
 
     // a: the editor says yes. b: Recount says yes. c: Recount says no. d: the editor says no.
     editor.send(&answer(101, &selected("yes")));
@@ -92,8 +99,13 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
     assert_eq!((&of("a")["by"], &of("a")["decided_elsewhere"]), (&json!("editor"), &json!("approved")));
     assert_eq!((&of("d")["by"], &of("d")["decided_elsewhere"]), (&json!("editor"), &json!("rejected")));
     assert_eq!((&of("b")["decision"], &of("c")["decision"]), (&json!("approved"), &json!("rejected")));
-    let ended = |kind: &str| -> Vec<Value> { of_type(&told, kind).iter().map(|data| data["tool_call_id"].clone()).collect() };
-    assert_eq!((ended("tool.completed"), ended("tool.refused")), (vec![json!("a"), json!("b")], vec![json!("c"), json!("d")]));
+    let ended = |kind: &str| -> Vec<Value> {
+        of_type(&told, kind).iter().map(|data| data["tool_call_id"].clone()).collect()
+    };
+    assert_eq!(
+        (ended("tool.completed"), ended("tool.refused")),
+        (vec![json!("a"), json!("b")], vec![json!("c"), json!("d")])
+    );
     assert_eq!(of_type(&told, "ext.recount.late_answer").len(), 2);
     server.ask(&["verify", &run.id]).good();
 }

@@ -8,7 +8,9 @@ use super::tool_call;
 use crate::server::Server;
 
 fn agent(more: &Value) -> Option<Value> {
-    Some(json!({"protocolVersion": 1, "agentInfo": {"name": "scripted", "version": "1.0"}, "agentCapabilities": more}))
+    Some(
+        json!({"protocolVersion": 1, "agentInfo": {"name": "scripted", "version": "1.0"}, "agentCapabilities": more}),
+    )
 }
 
 fn texts(messages: &[Value]) -> Vec<String> {
@@ -27,7 +29,8 @@ async fn what_an_agent_shows_again_is_not_recorded_again() {
     editor.end();
     let mut editor = setting.start();
     editor.initialize();
-    let load = editor.request("session/load", &json!({"sessionId": session, "cwd": "/work/project", "mcpServers": []}));
+    let load = editor
+        .request("session/load", &json!({"sessionId": session, "cwd": "/work/project", "mcpServers": []}));
     let (before, _) = editor.answer(load);
     assert_eq!(texts(&before), ["this was said before"]);
     editor.run(&session, &json!([["say", "second"]]));
@@ -46,7 +49,8 @@ async fn an_agent_that_only_resumes_is_loaded_from_the_log() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path());
     let client = Client::new(&server.url(), None).unwrap();
-    let setting = Setting { result: agent(&json!({"sessionCapabilities": {"resume": {}}})), ..Setting::of(&server) };
+    let setting =
+        Setting { result: agent(&json!({"sessionCapabilities": {"resume": {}}})), ..Setting::of(&server) };
     let (mut editor, session) = setting.with_session();
     let done = tool_call("t1", &json!({"status": "completed", "rawInput": {"a": 1}, "rawOutput": "ok"}));
     editor.run(&session, &json!([["say", "one"], ["update", done], ["say", "two"]]));
@@ -59,10 +63,18 @@ async fn an_agent_that_only_resumes_is_loaded_from_the_log() {
     let load = editor.request("session/load", &params);
     let (shown, answer) = editor.answer(load);
     assert_eq!(answer["result"], json!({"modes": null}), "it is the agent's own answer");
-    let kinds: Vec<&str> = shown.iter().map(|message| message["params"]["update"]["sessionUpdate"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> =
+        shown.iter().map(|message| message["params"]["update"]["sessionUpdate"].as_str().unwrap()).collect();
     assert_eq!(
         kinds,
-        ["user_message_chunk", "agent_message_chunk", "tool_call", "agent_message_chunk", "user_message_chunk", "agent_message_chunk"]
+        [
+            "user_message_chunk",
+            "agent_message_chunk",
+            "tool_call",
+            "agent_message_chunk",
+            "user_message_chunk",
+            "agent_message_chunk"
+        ]
     );
     assert!(shown.iter().all(|message| message["params"]["sessionId"] == *session));
     let call = &shown[2]["params"]["update"];
@@ -89,7 +101,8 @@ async fn a_session_that_cannot_go_on_is_said_to_be_over() {
     editor.end();
     let mut editor = setting.start();
     editor.initialize();
-    let load = editor.request("session/load", &json!({"sessionId": session, "cwd": "/work/project", "mcpServers": []}));
+    let load = editor
+        .request("session/load", &json!({"sessionId": session, "cwd": "/work/project", "mcpServers": []}));
     let (shown, answer) = editor.answer(load);
     assert!(answer["error"].is_null());
     let shown = texts(&shown);
@@ -112,7 +125,8 @@ async fn of_a_version_that_is_not_known_the_messages_are_kept_as_they_are() {
     let all = runs(&client).await;
     let [run] = &all[..] else { panic!("one run for the connection: {all:?}") };
     let told = events(&client, &run.id).await;
-    let raw: Vec<&str> = told.iter().map(|(kind, _)| &**kind).filter(|kind| kind.starts_with("ext.acp.from_")).collect();
+    let raw: Vec<&str> =
+        told.iter().map(|(kind, _)| &**kind).filter(|kind| kind.starts_with("ext.acp.from_")).collect();
     assert!(raw.contains(&"ext.acp.from_agent") && raw.contains(&"ext.acp.from_editor"), "{told:?}");
     assert!(told.iter().all(|(kind, _)| !kind.starts_with("assistant.")), "{told:?}");
 }

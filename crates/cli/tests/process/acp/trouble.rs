@@ -3,7 +3,7 @@
 use recount_client::Client;
 use serde_json::{Value, json};
 
-use super::editor::{Setting, eventually, events, of_type, runs};
+use super::editor::{Setting, events, eventually, of_type, runs};
 use super::tool_call;
 use crate::server::{Server, recount};
 
@@ -15,7 +15,8 @@ async fn a_crash_of_the_agent_is_told_to_the_editor_and_in_the_record() {
     for (step, words) in [(json!(["kill"]), "signal 9"), (json!(["exit", 3]), "status 3")] {
         let (mut editor, session) = Setting::of(&server).with_session();
         let running = tool_call("c", &json!({"status": "in_progress"}));
-        let id = editor.prompt(&session, &json!([["say", "half"], ["update", running], ["bytes", "{\"half"], step]));
+        let id = editor
+            .prompt(&session, &json!([["say", "half"], ["update", running], ["bytes", "{\"half"], step]));
         let (before, answer) = editor.answer(id);
         assert_eq!(before.len(), 2, "half a message is not forwarded: {before:?}");
         assert!(answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
@@ -41,7 +42,8 @@ async fn what_happens_while_the_server_is_away_is_recorded_when_it_is_back() {
     editor.until(|message| message["params"]["update"]["content"]["text"] == "during");
     let address = server.address.clone();
     server.kill();
-    editor.run(&session, &json!([["say", "away"]]));
+    let other = editor.new_session();
+    editor.run(&other, &json!([["say", "away"]]));
     editor.words("recording waits, forwarding goes on");
     let server = Server::start_at(data.path(), &address);
     editor.words("recording goes on after");
@@ -53,7 +55,10 @@ async fn what_happens_while_the_server_is_away_is_recorded_when_it_is_back() {
     for run in runs(&client).await {
         assert_eq!(run.status, "finished", "{run:?}");
         let told = events(&client, &run.id).await;
-        let texts: String = of_type(&told, "assistant.text_delta").iter().map(|data| data["delta"].as_str().unwrap()).collect();
+        let texts: String = of_type(&told, "assistant.text_delta")
+            .iter()
+            .map(|data| data["delta"].as_str().unwrap())
+            .collect();
         all.push((texts, of_type(&told, "ext.recount.gap").len()));
     }
     all.sort();
@@ -95,6 +100,97 @@ async fn a_recorder_that_was_killed_leaves_a_gap_that_the_next_one_says() {
     let statuses: Vec<String> = runs(&client).await.into_iter().map(|run| run.status).collect();
     assert_eq!(statuses, ["failed", "finished"]);
     assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 0, "no file is left");
+}
+
+/// What was said up to some place, by whatever way it came.
+fn joined(texts: &[&Value]) -> String {
+    texts.iter().filter_map(|data| data["delta"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn whoever_is_killed_when_the_record_has_what_the_editor_saw() {
+    let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut server = Server::start(data.path());
+    let address = server.address.clone();
+    for seed in 0..12_u64 {
+        let setting = Setting { state: Some(state.path()), ..Setting::of(&server) };
+        let (mut editor, session) = setting.with_session();
+        let pieces = 5 + seed * 7 % 40;
+        let mut steps: Vec<Value> = (0..pieces).map(|n| json!(["say", format!("{seed}.{n};")])).collect();
+        steps.push(if seed % 3 == 0 { json!(["kill"]) } else { json!(["wait", "go"]) });
+        let prompt = editor.prompt(&session, &json!(steps));
+        // Up to a place that differs each time.
+        let mut seen = String::new();
+        for _ in 0..pieces - seed % 5 {
+            let message = editor.message();
+            seen.push_str(message["params"]["update"]["content"]["text"].as_str().unwrap());
+        }
+        match seed % 3 {
+            // The agent kills itself.
+            0 => {}
+            1 => {
+                server.kill();
+                server = Server::start_at(data.path(), &address);
+                editor.send(&json!({"jsonrpc": "2.0", "id": "go", "result": null}));
+            }
+            _ => {
+                editor.kill();
+                setting.with_session().0.end();
+            }
+        }
+        // A new one, without connections to a server that was killed.
+        let client = Client::new(&server.url(), None).unwrap();
+        if seed % 3 < 2 {
+            let (before, _) = editor.answer(prompt);
+            seen.extend(
+                before.iter().filter_map(|message| message["params"]["update"]["content"]["text"].as_str()),
+            );
+            editor.end();
+        }
+        let begin = format!("{seed}.0;");
+        let run = eventually(async || {
+            let run = runs(&client)
+                .await
+                .into_iter()
+                .rfind(|run| run.title.as_deref().is_some_and(|title| title.contains(&begin)));
+            // One that was killed before it recorded anything has no run.
+            if seed % 3 == 2 && run.is_none() {
+                return Some(None);
+            }
+            run.filter(|run| run.ended_at.is_some()).map(Some)
+        })
+        .await;
+        let Some(run) = run else { continue };
+        let told = events(&client, &run.id).await;
+        let recorded = joined(&of_type(&told, "assistant.text_delta"));
+        match seed % 3 {
+            0 => assert_eq!((&recorded, run.ending.as_deref()), (&seen, Some("agent_ended"))),
+            1 => assert_eq!((&recorded, &*run.status), (&seen, "finished")),
+            _ => assert!(
+                run.ending.as_deref() == Some("recorder_gone")
+                    && (recorded.starts_with(&seen) || seen.starts_with(&recorded))
+            ),
+        }
+        server.ask(&["verify", &run.id]).good();
+    }
+}
+
+#[tokio::test]
+async fn a_signal_ends_the_agent_and_the_record() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let (mut editor, session) = Setting::of(&server).with_session();
+    let prompt = editor.prompt(&session, &json!([["say", "working"], ["hang"]]));
+    editor.until(|message| message["params"]["update"]["content"]["text"] == "working");
+    let kill = std::process::Command::new("kill").args(["-TERM", &editor.pid().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let (_, answer) = editor.answer(prompt);
+    assert!(answer["error"]["message"].as_str().unwrap().contains("signal 15"), "{answer}");
+    let (_, status, _) = editor.end();
+    assert_eq!(status, 1);
+    let run = &runs(&client).await[0];
+    assert_eq!(run.ending.as_deref(), Some("agent_ended"));
 }
 
 #[tokio::test]
@@ -146,7 +242,9 @@ fn a_command_that_cannot_start_and_a_server_that_refuses() {
 
     let data = tempfile::tempdir().unwrap();
     let mut command = recount();
-    command.args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"]).arg(data.path());
+    command
+        .args(["serve", "--bind", "127.0.0.1:0", "--require-token", "--log", "warn", "--data"])
+        .arg(data.path());
     recount().args(["token", "add", "boss", "--scope", "admin", "--data"]).arg(data.path()).output().unwrap();
     let server = Server::of(&mut command).listening();
     let (mut editor, session) = Setting::of(&server).with_session();
