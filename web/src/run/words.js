@@ -70,7 +70,8 @@ export function promptWords({ prompt, state, asked, answer }) {
     timed_out: `nobody answered${answer?.decision ? `: ${answer.decision}` : answer?.response !== undefined ? `: ${asText(answer.response)}` : ''}`,
   };
   const elsewhere = { approved: `approved elsewhere${by}`, rejected: `rejected elsewhere${by}`, undecided: 'withdrawn here; it is decided elsewhere' };
-  const outcome = elsewhere[answer?.decided_elsewhere] ?? words[state] ?? asText(state);
+  const of = (all, word) => (Object.hasOwn(all, word) ? all[word] : null);
+  const outcome = of(elsewhere, answer?.decided_elsewhere ?? '') ?? of(words, state) ?? asText(state);
   return { name: { approval: 'Approval', clarification: 'Question', handoff: 'Handoff' }[prompt] ?? prompt, question, outcome,
     comment: asText(answer?.comment ?? (prompt === 'handoff' ? answer?.reason : '')) };
 }
