@@ -28,7 +28,7 @@ const asking = (call, more = {}) => [
   ['approval.requested', data({ approval_id: `appr-${call}`, tool_call_id: call, kind: 'shell', summary: 'rm -r build', ...more })],
 ];
 
-/// A run that has begun, a page on it, and a listener who has heard nothing yet.
+/// A started run, a page on it, and a listener who has heard nothing yet.
 async function listening(t, title, settings = {}) {
   const server = await startServer(t);
   const run = await createRun(server, title);

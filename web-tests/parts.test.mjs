@@ -81,3 +81,11 @@ test('every note and prompt of every story has words of its own', async () => {
   }
   assert.ok(seen.size > 12 && [...seen].every((type) => KNOWN_TYPES.includes(type)), [...seen].join(', '));
 });
+
+test('an approval that was decided elsewhere says so', () => {
+  const outcome = (answer) => promptWords({ prompt: 'approval', state: 'cancelled', asked: {}, answer }).outcome;
+  assert.equal(outcome({ by: 'claude', decided_elsewhere: 'approved' }), 'approved elsewhere by claude');
+  assert.equal(outcome({ by: 'claude', decided_elsewhere: 'rejected' }), 'rejected elsewhere by claude');
+  assert.equal(outcome({ by: 'claude', decided_elsewhere: 'undecided' }), 'withdrawn here; it is decided elsewhere');
+  assert.equal(outcome({ by: 'claude' }), 'cancelled by claude');
+});

@@ -161,11 +161,11 @@ test('a change is reverted and made again by reverting that, and drift is told',
   await inverse.locator('summary').first().click();
   const again = button(inverse, 'Revert').last();
   await again.waitFor();
-  await writeFile(file, 'somebody else\n');
+  await writeFile(file, 'another text\n');
   page.expectStatus(409);
   await again.click();
   await page.locator('#trouble', { hasText: 'note.txt has changed' }).waitFor();
-  assert.equal(await readFile(file, 'utf8'), 'somebody else\n', 'nothing was written');
+  assert.equal(await readFile(file, 'utf8'), 'another text\n', 'nothing was written');
   await rm(file);
   await again.click();
   await page.locator('#trouble').waitFor({ state: 'hidden' });

@@ -71,6 +71,7 @@ test('events as they are recorded are said in words', async () => {
   const run = () => ({ agent: 'Fixer', answer: '', seconds: 1, calls: 2 });
   for (const [name, state, expected] of [
     ['approval.resolved', '', 'operator allowed it: go ahead.'],
+    ['approval.resolved+elsewhere', '', 'claude allowed it: the agent went on with the call, which was approved outside Recount.'],
     ['approval.timed_out', '', 'There was no answer in time. The action is not carried out.'],
     ['clarification.answered', '', 'operator answered: 1.22'],
     ['clarification.timed_out', '', 'There was no answer in time. The agent continues with: 1.18'],
@@ -103,7 +104,8 @@ test('every message that the console chooses has all that is put into it', async
     ['policy.model_rewrote', { from_model: 'a', to_model: 'b', reason: 'r' }], ['error.tool_unavailable', { tool_name: 't', reason: 'r' }],
     ['error.model_capability_missing', { model: 'm', missing_capability: 'c' }], ['error.upstream', { provider: 'p', message: 'm' }],
     ['approval.resolved', { decision: 'approved', by: 'me' }], ['approval.resolved', { decision: 'rejected', by: 'me', comment: 'no' }],
-    ['approval.resolved', { decision: 'cancelled' }], ['approval.timed_out', { decision: 'approved' }], ['approval.timed_out', { decision: 'rejected' }],
+    ['approval.resolved', { decision: 'cancelled' }], ['approval.resolved', { decision: 'cancelled', decided_elsewhere: 'approved', by: 'claude' }],
+    ['approval.resolved', { decision: 'cancelled', decided_elsewhere: 'undecided', by: 'claude' }], ['approval.timed_out', { decision: 'approved' }], ['approval.timed_out', { decision: 'rejected' }],
     ['clarification.answered', { by: 'me', response: 'x' }], ['clarification.answered', {}], ['clarification.timed_out', { response: 'x' }],
     ['clarification.timed_out', {}], ['handoff.acknowledged', { by: 'me' }], ['handoff.rejected', { by: 'me', reason: 'r' }], ['handoff.rejected', {}],
     ['handoff.timed_out', {}], ['tool.invoked', { args_summary: 'ls' }], ['tool.invoked', { args_summary: 'rm', irreversible: true }], ['tool.invoked', {}],

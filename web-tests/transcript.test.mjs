@@ -78,7 +78,8 @@ test('a cut of the connection loses nothing and repeats nothing', TEST, async (t
   assert.equal(all.join('\n').match(/file 39\n/g).length, 1);
 });
 
-test('every story opens in every view, light, dark and narrow, and axe finds nothing', TEST, async (t) => {
+/// Twelve pages, each read four times by axe: on a busy machine that takes minutes.
+test('every story opens in every view, light, dark and narrow, and axe finds nothing', { timeout: 600_000 }, async (t) => {
   const server = await startServer(t);
   const shapes = [{ colorScheme: 'light' }, { colorScheme: 'dark', viewport: { width: 320, height: 700 } }];
   for (const name of ['todo-and-search', 'artifacts', 'http-and-web', 'failed-mid-text', 'shell', 'refusals']) {

@@ -65,8 +65,11 @@ const MESSAGES = {
   'error.model_capability_missing': ({ model, missing_capability: capability }) => [ANSWERS, 'capability-missing', { model, capability: asText(capability) }],
   'error.upstream': ({ provider, message }) => [ANSWERS, 'upstream', { provider, message: asText(message) }],
   'approval.resolved': (data) => {
-    if (data.decision === 'cancelled') return [ANSWERS, 'approval-withdrawn', {}];
-    const name = data.decision === 'approved' ? 'approved' : 'rejected';
+    // Where it was decided elsewhere, the call may be carried out although the approval was withdrawn here.
+    const decision = data.decided_elsewhere ?? data.decision;
+    if (decision === 'undecided') return [ANSWERS, 'question-withdrawn', {}];
+    if (decision === 'cancelled') return [ANSWERS, 'approval-withdrawn', {}];
+    const name = decision === 'approved' ? 'approved' : 'rejected';
     return [ANSWERS, ...saying(`${name}-saying`, name, 'comment', data.comment && ended(asText(data.comment)), withBy(data))];
   },
   'approval.timed_out': ({ decision }) => [ANSWERS, decision === 'approved' ? 'approval-timed-out-approved' : 'approval-timed-out-rejected', {}],

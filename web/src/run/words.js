@@ -64,11 +64,14 @@ export const STATES = {
 export function promptWords({ prompt, state, asked, answer }) {
   const question = asText({ approval: asked?.summary, clarification: asked?.question, handoff: asked?.summary_terse ?? asked?.reason }[prompt]);
   const by = answer?.by ? ` by ${answer.by}` : '';
-  const outcome = {
+  const words = {
     pending: 'waiting for an answer', approved: `approved${by}`, rejected: `rejected${by}`, cancelled: `cancelled${by}`,
     answered: `answered${by}: ${asText(answer?.response)}`, acknowledged: `taken over${by}`,
     timed_out: `nobody answered${answer?.decision ? `: ${answer.decision}` : answer?.response !== undefined ? `: ${asText(answer.response)}` : ''}`,
-  }[state] ?? asText(state);
+  };
+  const elsewhere = { approved: `approved elsewhere${by}`, rejected: `rejected elsewhere${by}`, undecided: 'withdrawn here; it is decided elsewhere' };
+  const of = (all, word) => (Object.hasOwn(all, word) ? all[word] : null);
+  const outcome = of(elsewhere, answer?.decided_elsewhere ?? '') ?? of(words, state) ?? asText(state);
   return { name: { approval: 'Approval', clarification: 'Question', handoff: 'Handoff' }[prompt] ?? prompt, question, outcome,
     comment: asText(answer?.comment ?? (prompt === 'handoff' ? answer?.reason : '')) };
 }
