@@ -7,7 +7,6 @@ mod gate;
 mod head;
 mod leftover;
 mod line;
-mod load;
 mod queue;
 mod recorder;
 mod relay;
@@ -17,10 +16,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 
 use clap::Args;
-use recount_client::{Kind, World, thread};
+use recount_client::{Kind, World, moment, thread};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
@@ -107,7 +105,7 @@ impl Acp {
             is_over: Arc::clone(&is_over),
             ended,
         };
-        let (tell, status) = std::sync::mpsc::channel();
+        let (tell, status) = oneshot::channel();
         thread("acp-agent", move || {
             to_editor.run(agent_out);
             // Where it is not read, this program has failed.
@@ -136,7 +134,9 @@ impl Acp {
             recorder.run(waiting, agent_ended).await;
             Ok(())
         })?;
-        outcome(status.recv().map_err(|_| Failure::Own("the thread that forwards has failed".into()))?)
+        outcome(
+            status.blocking_recv().map_err(|_| Failure::Own("the thread that forwards has failed".into()))?,
+        )
     }
 }
 
@@ -177,18 +177,23 @@ impl AgentEnd {
 
     /// An agent that has closed its output and goes on is killed after a while.
     fn wait(&mut self) -> Option<ExitStatus> {
-        let (done, patience) = std::sync::mpsc::channel::<()>();
-        let (pid, is_killed) = (self.pid, Arc::new(AtomicBool::new(false)));
+        let (pid, is_over) = (self.pid, Arc::clone(&self.is_over));
+        let is_killed = Arc::new(AtomicBool::new(false));
         let killing = Arc::clone(&is_killed);
-        thread("acp-patience", move || {
-            if patience.recv_timeout(limits::ACP_AGENT_EXIT_WAIT) == Err(RecvTimeoutError::Timeout) {
-                killing.store(true, Ordering::SeqCst);
-                kill_process(pid, Signal::KILL).ok();
+        let watch = thread("acp-patience", move || {
+            let until = moment() + limits::ACP_AGENT_EXIT_WAIT;
+            while !is_over.load(Ordering::SeqCst) {
+                let Some(left) = until.checked_duration_since(moment()) else {
+                    killing.store(true, Ordering::SeqCst);
+                    kill_process(pid, Signal::KILL).ok();
+                    return;
+                };
+                std::thread::park_timeout(left);
             }
         });
         let status = self.child.wait();
         self.is_over.store(true, Ordering::SeqCst);
-        drop(done);
+        watch.thread().unpark();
         status.ok().filter(|_| !is_killed.load(Ordering::SeqCst))
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Nothing waits for it: when it is slow or the server is away, its queue fills and what is dropped is counted.
 
+mod load;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +20,6 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::account::{AcpAction, AcpConnection};
 use super::gate::{Ask, Gate};
 use super::leftover::Leftover;
-use super::load;
 use super::queue::{AcpBacklog, AcpItem, DroppedMessages};
 use super::relay::Outlet;
 use super::run::{AcpProducer, SendStop, short, stop};
@@ -56,8 +57,8 @@ pub(super) struct AcpRecorder {
     /// Permissions whose approvals are not at the server yet.
     unsent: Vec<String>,
     /// Requests to the agent that `session/load` was turned into.
-    pub(super) resuming: BTreeMap<String, load::Resuming>,
-    pub(super) own_requests: u64,
+    resuming: BTreeMap<String, load::Resuming>,
+    own_requests: u64,
 }
 
 struct AwaySince {

@@ -6,8 +6,8 @@ use recount_client::{Client, ClientError, Listing};
 use recount_record::acp::Replay;
 use serde_json::{Value, json};
 
-use super::recorder::{AcpRecorder, raw, write};
-use super::run::all_events;
+use super::super::run::all_events;
+use super::{AcpRecorder, raw, write};
 use crate::limits;
 
 /// A `session/load` that waits for the agent to resume the session.
