@@ -41,6 +41,7 @@ async function laterRelease(t, stream) {
     }
     if (path === `/v1/runs/${RUN}/events`) return response.writeHead(200, events).end(stream);
     if (path === '/v1/runs') return json(response, known.list_runs);
+    if (path === '/v1/sessions') return json(response, { object: 'list', data: [], next: null, has_more: false });
     if (path === `/v1/runs/${RUN}`) return json(response, known.get_run);
     if (path === `/v1/runs/${RUN}/digest`) return json(response, known.get_run_digest);
     if (path === '/v1/approvals/approval:1') return json(response, known.get_approval);

@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 
 import { atEnd } from './ending.mjs';
 
-const BINARY =
+export const BINARY =
   process.env.RECOUNT_BINARY ?? fileURLToPath(new URL('../target/debug/recount', import.meta.url));
 
 const START_MS_MAX = 30_000;
@@ -136,7 +136,7 @@ class Server {
 }
 
 /// Nothing of the user that runs the tests: no settings, no home.
-function plainEnvironment(folder) {
+export function plainEnvironment(folder) {
   const ours = ([name]) => name.startsWith('RECOUNT_') || name.startsWith('XDG_');
   const rest = Object.fromEntries(Object.entries(process.env).filter((entry) => !ours(entry)));
   return { ...rest, HOME: folder, XDG_CONFIG_HOME: join(folder, 'config') };

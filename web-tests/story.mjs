@@ -2,6 +2,8 @@
 // Bodies are JSON text written by hand, with white space and unusual tokens in them, because the server
 // must keep tokens and drop only the space.
 
+import { story } from './views.mjs';
+
 /// Creates a run that an outside program will report on; answers its id.
 export async function createRun(server, title) {
   const body = JSON.stringify({ kind: 'external', title });
@@ -25,6 +27,17 @@ export class Producer {
     const body = `{ "producer": ${producer}, "events": [\n${list.join(',\n')}\n] }`;
     await this.server.request('POST', `/v1/runs/${this.run}/events`, body);
   }
+}
+
+/// What only the server may append, which a program outside cannot tell.
+const OURS = /^(run\.(queued|checkpoint_saved|waiting|continued|throttled|resumed)|workspace\.|gap\.|context\.|policy\.|approval\.(resolved|timed|ext)|clarification\.(answered|timed|ext)|handoff\.(ack|rej|timed|ext))/;
+
+/// A story of testdata, told again as the run of an outside program.
+export async function retold(server, name) {
+  const [queued, ...events] = await story(name);
+  const run = await createRun(server, queued.data.title ?? name);
+  await new Producer(server, run).append(events.filter(({ type }) => !OURS.test(type)).map(({ type, data }) => [type, JSON.stringify(data)]));
+  return run;
 }
 
 const CALL = '"tool_call_id": "call-1", "tool_name": "shell"';

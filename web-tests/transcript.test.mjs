@@ -7,8 +7,7 @@ import { after, before, test } from 'node:test';
 import { violations } from './axe.mjs';
 import { launch, openPage } from './browser.mjs';
 import { startServer } from './server.mjs';
-import { BEGINNING, ENDING, OUTPUT, Producer, createRun } from './story.mjs';
-import { story } from './views.mjs';
+import { BEGINNING, ENDING, OUTPUT, Producer, createRun, retold } from './story.mjs';
 
 const TEST = { timeout: 180_000 };
 
@@ -19,17 +18,6 @@ before(async () => {
 after(() => browser?.close());
 
 const holds = (page, condition, argument) => page.waitForFunction(condition, argument, { timeout: 20_000 });
-
-/// What only the server may append, which a program outside cannot tell.
-const OURS = /^(run\.(queued|checkpoint_saved|waiting|continued|throttled|resumed)|workspace\.|gap\.|context\.|policy\.|approval\.(resolved|timed|ext)|clarification\.(answered|timed|ext)|handoff\.(ack|rej|timed|ext))/;
-
-/// A story of testdata, told again as the run of an outside program.
-async function retold(server, name) {
-  const [queued, ...events] = await story(name);
-  const run = await createRun(server, queued.data.title ?? name);
-  await new Producer(server, run).append(events.filter(({ type }) => !OURS.test(type)).map(({ type, data }) => [type, JSON.stringify(data)]));
-  return run;
-}
 
 test('a run is told as a transcript, and streams into it', TEST, async (t) => {
   const server = await startServer(t);

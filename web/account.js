@@ -36,6 +36,8 @@ export class EventList {
     cancelAnimationFrame(this.frame);
     this.frame = null;
     this.list.replaceChildren();
+    // A button that stays would keep the whole run.
+    byId('earlier').onclick = null;
     wellAgain('earlier');
   }
 

@@ -176,6 +176,7 @@ function choose() {
     page.show(...place());
     return;
   }
+  const held = byId('account').contains(document.activeElement);
   const scope = wanted.startsWith('?') ? Object.fromEntries(new URLSearchParams(wanted.slice(1))) : null;
   nothing(wanted && !chosen && !scope ? `Run ${wanted} not found.` : '');
   wellAgain('run');
@@ -188,6 +189,8 @@ function choose() {
   session.show(chat);
   if (chat) byId('account-title').textContent = 'Chat';
   overview.show(!chosen && !chat && (wanted === '' || scope !== null));
+  // Who pressed something that is gone now is still in the run that is shown.
+  if (held && document.activeElement === document.body) byId('account').focus();
   if (!chosen) return;
   const known = list.runs.get(chosen);
   heading(known ? titleOf(known) : chosen);

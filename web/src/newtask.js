@@ -1,4 +1,4 @@
-// The form for a new task: what to do, by which agent or model, in which folder, with which budget.
+// The form for a new task: what to do, by which agent or model, in which folder, with which budget, and what it may do at most.
 // What is left empty is the server's choice. Look at `newTask`.
 
 import { token } from '../entry.js';
@@ -8,6 +8,15 @@ import { dialog } from './dialogs.js';
 
 /// How many files may go with a task.
 const FILES_MAX = 16;
+
+/// What an agent may do at most: its tools. The policy of the server judges each call all the same.
+const READING = ['read_file', 'glob', 'grep', 'git_status', 'git_diff', 'todo_write', 'ask_user', 'hand_off'];
+const WRITING = [...READING, 'write_file', 'edit_file', 'multi_edit'];
+const REACHES = {
+  '': ['what the policy of the server allows', null],
+  writing: ['read and change files, no commands', WRITING],
+  reading: ['only read files', READING],
+};
 
 let fields = 0;
 
@@ -40,14 +49,17 @@ async function upload(file) {
 }
 
 /** What the form says, as the server wants it; nothing of what is empty. */
-async function order({ kind, request, title, agent, model, workspace, mode, files, turns, dollars }) {
+async function order({ kind, request, title, agent, model, workspace, mode, files, turns, dollars, reach, network }) {
   const said = { kind: kind.value };
   if (kind.value === 'shell') said.command = request.value;
   else said.request_text = request.value;
   if (title.value.trim()) said.title = title.value.trim();
   if (workspace.value.trim()) Object.assign(said, { workspace: workspace.value.trim(), workspace_mode: mode.value });
   if (dollars.value) said.budget_micros_usd = Math.round(Number(dollars.value) * 1e6);
+  if (network.checked) said.network = true;
   if (kind.value !== 'agent_loop') return said;
+  const [, tools] = REACHES[reach.value];
+  if (tools) said.tools = tools;
   if (agent.value) said.agent = { name: agent.value };
   if (model.value.trim()) said.model = model.value.trim();
   if (turns.value) said.max_turns = Number(turns.value);
@@ -69,9 +81,12 @@ export async function newTask() {
     files: element('input', undefined, { type: 'file', multiple: true }),
     turns: number({ step: 1, min: 1 }),
     dollars: number({ step: 'any' }),
+    reach: select(Object.entries(REACHES).map(([value, [words]]) => [value, words])),
+    network: element('input', undefined, { type: 'checkbox' }),
   };
   const agentOnly = [field('Agent', parts.agent), field('Model', parts.model, 'As provider/model; the default one when empty.'),
-    field('Files', parts.files), field('Most turns', parts.turns)];
+    field('Files', parts.files), field('Most turns', parts.turns),
+    field('It may', parts.reach, 'Within the policy of the server, which asks about or blocks calls as its rules say.')];
   const request = field('What is to be done?', parts.request);
   const label = request.querySelector('label');
   parts.kind.addEventListener('change', () => {
@@ -84,6 +99,7 @@ export async function newTask() {
   const content = [field('Kind', parts.kind), request,
     element('details', [element('summary', 'Where, with what and how far'), field('Title', parts.title), ...agentOnly,
       field('Folder', parts.workspace, 'An absolute path that the server allows; an empty folder when empty.'), field('It works', parts.mode),
+      field('Commands may use the network', parts.network),
       field('Budget in US dollars', parts.dollars)])];
   const why = element('p', '', { className: 'bad lines', role: 'alert' });
   const closed = dialog('New task', [why, ...content], [['Start', 'start'], ['Close', '']]);

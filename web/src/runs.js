@@ -8,6 +8,8 @@ import { moment, money } from './time.js';
 /// How many runs one look at the list brings; the server gives 200 at most.
 const RUNS_OF_A_PAGE = 50;
 const RUNS_OF_A_PAGE_MAX = 200;
+/// How many sessions there are to choose from, the newest; an address leads to every other one.
+const SESSIONS_MAX = 200;
 /// How long after the last key the search begins.
 const SEARCH_MS = 250;
 
@@ -56,6 +58,8 @@ export class RunList {
     const filter = { ...this.scope };
     if (show === 'attention') filter.needs_attention = 'true';
     else if (show) filter.status = show;
+    const session = byId('filter-session').value;
+    if (session) filter.session_id = session;
     if (kind) filter.kind = kind;
     if (text.trim()) filter.text = text.trim();
     if (agent.trim()) filter.agent = agent.trim();
@@ -72,6 +76,16 @@ export class RunList {
     if (task && run.task_id !== task) return false;
     if (session && run.session_id !== session) return false;
     return !text || `${run.title ?? ''}\n${run.message ?? ''}`.toLowerCase().includes(text.toLowerCase());
+  }
+
+  /// The sessions that may be chosen; what is chosen stays.
+  async loadSessions() {
+    const { data } = await ask(`/v1/sessions?limit=${SESSIONS_MAX}`);
+    const select = byId('filter-session');
+    const chosen = select.value;
+    const option = ({ id, title, created_at: at }) => element('option', visible(title || `chat of ${moment(at)}`), { value: id, selected: id === chosen });
+    select.replaceChildren(select.firstElementChild, ...data.map(option));
+    select.hidden = data.length === 0;
   }
 
   async narrow() {
@@ -145,6 +159,8 @@ export class RunList {
 
   /// Everything that is listed, and what is new, as it is now.
   async loadListed() {
+    // Without them there is one choice less.
+    this.loadSessions().catch(() => {});
     const before = this.bottom;
     const chosen = this.chosen();
     const listed = [...this.runs.keys()];

@@ -15,17 +15,17 @@ export interface Envelope {
 export interface EventData {
   "approval.extended": { "approval_id": string; "by": string; "expires_at": string; "seconds": number; "tool_call_id"?: string | null };
   "approval.requested": { "action"?: string | null; "allowance_digest"?: string | null; "approval_id": string; "call_digest"?: string | null; "consequence"?: string | null; "default_decision"?: "approve" | "reject" | null; "expires_at"?: string | null; "irreversible"?: boolean | null; "kind": string; "policy_reason"?: string | null; "preview"?: string | null; "preview_artifact_id"?: string | null; "preview_digest"?: string | null; "preview_kind"?: string | null; "preview_size_bytes"?: number | null; "reversibility"?: "reversible" | "partially_reversible" | "irreversible" | null; "risk_level"?: "low" | "medium" | "high" | null; "summary": string; "timeout_seconds"?: number | null; "tool_call_id": string };
-  "approval.resolved": { "allowance_id"?: string | null; "answer"?: string | null; "approval_id": string; "by": string; "comment"?: string | null; "decision": "approved" | "rejected" | "cancelled"; "scope"?: string | null; "tool_call_id"?: string | null; "via"?: string | null };
+  "approval.resolved": { "allowance_id"?: string | null; "answer"?: string | null; "approval_id": string; "by": string; "comment"?: string | null; "decided_elsewhere"?: "approved" | "rejected" | "undecided" | null; "decision": "approved" | "rejected" | "cancelled"; "scope"?: string | null; "tool_call_id"?: string | null; "via"?: string | null };
   "approval.timed_out": { "after_seconds": number; "approval_id": string; "by"?: string | null; "decision"?: "approved" | "rejected" | "cancelled" | null; "scope"?: string | null; "tool_call_id"?: string | null };
   "artifact.created": { "additions"?: number | null; "artifact_id": string; "base_revision"?: string | null; "created_by_event_id"?: string | null; "deletions"?: number | null; "hash"?: string | null; "hunks"?: number | null; "kind": string; "log_from_sequence"?: number | null; "masked"?: boolean | null; "mime"?: string | null; "name"?: string | null; "original_size_bytes"?: number | null; "path"?: string | null; "size_bytes"?: number | null; "summary"?: string | null; "tool_call_id"?: string | null; "truncated"?: boolean | null };
   "artifact.referenced": { "artifact_id": string; "by_event_id"?: string | null; "relation": string };
   "artifact.updated": { "artifact_id": string; "field": string; "new_value": unknown; "old_value": unknown };
   "assistant.final_answer": { "summary": string; "turn_index": number };
   "assistant.image_block": { "artifact_id": string; "mime"?: string | null; "summary"?: string | null; "turn_index": number };
-  "assistant.text_complete": { "aborted"?: boolean | null; "block_index": number; "text": string; "turn_index": number };
-  "assistant.text_delta": { "block_index": number; "delta": string; "turn_index": number };
-  "assistant.thinking_complete": { "aborted"?: boolean | null; "block_index": number; "text": string; "turn_index": number };
-  "assistant.thinking_delta": { "block_index": number; "delta": string; "turn_index": number };
+  "assistant.text_complete": { "aborted"?: boolean | null; "block_index": number; "source_ref"?: string | null; "text": string; "turn_index": number };
+  "assistant.text_delta": { "block_index": number; "delta": string; "source_ref"?: string | null; "turn_index": number };
+  "assistant.thinking_complete": { "aborted"?: boolean | null; "block_index": number; "source_ref"?: string | null; "text": string; "turn_index": number };
+  "assistant.thinking_delta": { "block_index": number; "delta": string; "source_ref"?: string | null; "turn_index": number };
   "assistant.tool_call_input_delta": { "delta": string; "tool_call_id": string; "turn_index": number };
   "assistant.tool_call_proposed": { "input": unknown; "provider_call_id"?: string | null; "redacted_paths"?: Array<string> | null; "tool_call_id": string; "tool_name": string; "turn_index": number };
   "child_run.started": { "child_run_id": string; "summary"?: string | null; "tool_call_id"?: string | null };

@@ -163,6 +163,7 @@ impl Worker {
             return Ok(Err(Stop::failed("workspace_busy", why)));
         };
         let action = order.action;
+        let together = self.made_together(&order).await?;
         let held = claim.clone();
         let work = move || {
             let _held = held;
@@ -183,7 +184,7 @@ impl Worker {
         if watch.has_ended() {
             return Err(recount_engine::Left::Ended);
         }
-        let events = self.patch_events(call, action, &plan.steps, &inverses);
+        let events = self.patch_events(call, action, &plan.steps, &inverses, &together);
         let summary = plan.steps.iter().map(PatchStep::words).collect::<Vec<_>>().join(", ");
         let id = self.desk.world().entropy.draw();
         let write = move || {
@@ -248,6 +249,7 @@ impl Worker {
         action: PatchAction,
         steps: &[PatchStep],
         inverses: &[ForeignId],
+        together: &[ForeignId],
     ) -> Vec<Draft> {
         let at = time::format_ms(self.desk.world().clock.now_ms());
         let mut drafts: Vec<Draft> = Vec::new();
@@ -265,6 +267,11 @@ impl Worker {
                 drafts.push(status_changed(&step.patch, "applied"));
                 continue;
             }
+            if together.contains(&step.patch) {
+                drafts.push(self.reverted_together(call, &step.patch));
+                drafts.push(reverted_at(&step.patch, &at));
+                continue;
+            }
             let mut reverted = file::Reverted::new(step.patch.clone());
             reverted.tool_call_id = Some(call.clone());
             reverted.reverted_by = self.queued.requested_by.clone();
@@ -279,6 +286,46 @@ impl Worker {
         }
         drafts.extend(inverses.iter().map(|id| status_changed(id, "applied")));
         drafts
+    }
+
+    /// Of a patch that was made with others in one call. The others stay, so it names itself alone.
+    fn reverted_together(&self, call: &ForeignId, patch: &ForeignId) -> Draft {
+        let mut reverted = file::MultiReverted::new(vec![patch.clone()]);
+        reverted.tool_call_id = Some(call.clone());
+        reverted.reverted_by = self.queued.requested_by.clone();
+        reverted.reason = self.queued.request_text.clone();
+        Payload::ToolMultiEditReverted(Box::new(reverted)).into()
+    }
+
+    /// Those of the patches to be reverted that `multi_edit` proposed, as the events of their run say.
+    async fn made_together(&self, order: &PatchOrder) -> Done<Vec<ForeignId>> {
+        let mut together = Vec::new();
+        if order.action != PatchAction::Revert {
+            return Ok(together);
+        }
+        for patch in &order.patches {
+            let mut events = self.desk.read().follow_events(patch.row.run_id, None).await?;
+            // The run has ended, so its events do.
+            'run: while let Some(page) = events.next().await? {
+                for event in page {
+                    match event.payload() {
+                        Payload::ToolMultiEditProposed(proposed)
+                            if proposed.patch_artifact_ids.contains(&patch.row.id) =>
+                        {
+                            together.push(patch.row.id.clone());
+                            break 'run;
+                        }
+                        Payload::ToolEditProposed(proposed) | Payload::ToolFileWriteProposed(proposed)
+                            if proposed.patch_artifact_id == patch.row.id =>
+                        {
+                            break 'run;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(together)
     }
 
     /// Puts back what a worker that was lost had half written, before the run fails for it. The next apply would do the

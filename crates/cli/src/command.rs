@@ -2,6 +2,7 @@
 
 mod aaep;
 mod acp;
+mod acp_agent;
 mod answer;
 mod apply;
 mod approve;
@@ -36,6 +37,7 @@ mod pin;
 mod policy;
 mod prune;
 mod reach;
+mod recorded;
 mod resume;
 mod retry;
 mod run;
@@ -136,14 +138,39 @@ verbs! {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let matches = match CommandLine::command().try_get_matches() {
-        Ok(matches) => matches,
-        Err(why) if hook::is_called() => return hook::not_understood(&why),
-        Err(why) => why.exit(),
-    };
+    if hook::is_called() {
+        return run_hook();
+    }
+    let matches = CommandLine::command().get_matches();
     let CommandLine { invocation, verb } =
         CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     exit::report(verb.run(invocation.with_sources(&matches)))
+}
+
+/// The command line of the one verb that must start fast: making the table of all verbs takes longer than its work.
+#[derive(Parser)]
+#[command(name = "recount", version, max_term_width = 100)]
+struct HookLine {
+    #[command(flatten, next_help_heading = "Options of every command")]
+    invocation: Invocation,
+    #[command(subcommand)]
+    verb: HookVerb,
+}
+
+#[derive(Subcommand)]
+enum HookVerb {
+    Hook(Box<hook::SendHook>),
+}
+
+fn run_hook() -> ExitCode {
+    let matches = HookLine::command().try_get_matches();
+    let line = matches.and_then(|matches| Ok((HookLine::from_arg_matches(&matches)?, matches)));
+    match line {
+        Ok((HookLine { invocation, verb: HookVerb::Hook(verb) }, matches)) => {
+            exit::report(verb.run(invocation.with_sources(&matches)))
+        }
+        Err(why) => hook::not_understood(&why),
+    }
 }
 
 /// One run, or all of them.

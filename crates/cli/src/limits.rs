@@ -79,10 +79,13 @@ pub(crate) const MCP_GATHER: Duration = Duration::from_millis(20);
 pub(crate) const MCP_RETRY: Duration = Duration::from_secs(1);
 
 /// How long what waits is sent after the connection is over; then it is given up, which is said.
-pub(crate) const MCP_LAST_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const MCP_LAST_WAIT: Duration = Duration::from_secs(3);
 
 /// How long an MCP server may take to end after its output has ended; then it is killed.
 pub(crate) const MCP_EXIT_WAIT: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether it has ended.
+pub(crate) const MCP_EXIT_POLL: Duration = Duration::from_millis(10);
 
 /// Bytes of the command in the title of a recorded run; the rest is cut.
 pub(crate) const MCP_TITLE_BYTES_MAX: usize = 120;
@@ -154,6 +157,16 @@ pub(crate) const EXPORT_HELD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How often an export reads a run again whose beginning was pruned meanwhile; then the run counts as one that cannot be
 /// read.
 pub(crate) const EXPORT_PRUNED_MAX: usize = 3;
+
+/// Patches of one exported series, as many as four digits number; more are refused.
+pub(crate) const SERIES_PATCHES_MAX: usize = 9999;
+
+/// Bytes of one exported series, which is held until all of it was read; more are refused.
+pub(crate) const SERIES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Successors that the reply of a run names at most. A series of patches is refused for a run without a task that may have
+/// more.
+pub(crate) const SUCCESSORS_SHOWN: usize = 50;
 
 /// Damaged stretches of one run that `verify` names; that there are more is said in one sentence.
 pub(crate) const DAMAGED_NAMED_MAX: usize = 20;

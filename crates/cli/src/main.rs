@@ -6,6 +6,7 @@ mod command;
 mod exit;
 mod failure;
 mod limits;
+mod mailbox;
 mod output;
 mod pages;
 mod patience;

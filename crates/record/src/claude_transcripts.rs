@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use crate::recording::{CallStart, Ending, How, Outcome, TurnEnd, TurnStart, Usage};
 use crate::source::Source;
-use crate::transcript::{Line, Place, Step, Transcript, line_key, object, text, title_of};
+use crate::transcript::{
+    LinePlace, Transcript, TranscriptLine, TranscriptStep, line_key, object, text, title_of,
+};
 
 /// Types of lines that hold no part of the conversation.
 const AROUND: [&str; 20] = [
@@ -75,7 +77,7 @@ impl ClaudeTranscript {
         ClaudeTranscript::default()
     }
 
-    fn user(&mut self, value: &Value, line: &mut Line) {
+    fn user(&mut self, value: &Value, line: &mut TranscriptLine) {
         let is = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
         if self.is_aside(value) || is("isMeta") || is("isCompactSummary") {
             return;
@@ -86,7 +88,7 @@ impl ClaudeTranscript {
                 let results: Vec<&Value> =
                     blocks.iter().filter(|block| text(block, "type") == Some("tool_result")).collect();
                 if !results.is_empty() {
-                    line.place = Place::Within;
+                    line.place = LinePlace::Within;
                     results.into_iter().for_each(|result| self.result(value, result, line));
                     return;
                 }
@@ -94,7 +96,7 @@ impl ClaudeTranscript {
                 self.message(value, &texts.join("\n"), line);
                 let others = blocks.len() - texts.len();
                 if others > 0 {
-                    line.steps.push(Step::Gap {
+                    line.steps.push(TranscriptStep::Gap {
                         reason: "attachment_not_imported",
                         what: format!(
                             "{others} attachments of the message; its raw text has them, as far as it is kept"
@@ -107,11 +109,11 @@ impl ClaudeTranscript {
     }
 
     /// A message that a person typed, or that stands as one.
-    fn message(&mut self, value: &Value, typed: &str, line: &mut Line) {
+    fn message(&mut self, value: &Value, typed: &str, line: &mut TranscriptLine) {
         if typed.starts_with(INTERRUPTED) {
             let (by, reason) = ("operator".to_owned(), typed.to_owned());
             line.steps = self.turn_end("error");
-            line.steps.push(Step::End(Ending::Cancelled { by, reason }));
+            line.steps.push(TranscriptStep::End(Ending::Cancelled { by, reason }));
             self.begin();
             return;
         }
@@ -120,8 +122,11 @@ impl ClaudeTranscript {
             return;
         }
         line.before = self.rest();
-        line.place = Place::Begins { title: title_of(typed), request: typed.to_owned() };
-        line.steps.push(Step::User { id: text(value, "uuid").map(str::to_owned), text: typed.to_owned() });
+        line.place = LinePlace::Begins { title: title_of(typed), request: typed.to_owned() };
+        line.steps.push(TranscriptStep::User {
+            id: text(value, "uuid").map(str::to_owned),
+            text: typed.to_owned(),
+        });
         self.begin();
     }
 
@@ -131,7 +136,7 @@ impl ClaudeTranscript {
         self.is_answered = false;
     }
 
-    fn result(&mut self, value: &Value, result: &Value, line: &mut Line) {
+    fn result(&mut self, value: &Value, result: &Value, line: &mut TranscriptLine) {
         let Some(id) = text(result, "tool_use_id") else { return };
         self.open_calls.remove(id);
         let is_error = result.get("is_error").and_then(Value::as_bool).unwrap_or(false);
@@ -144,14 +149,14 @@ impl ClaudeTranscript {
             (false, _) => How::Completed,
         };
         let outcome = Outcome { output, error: is_error.then_some(said), ..Outcome::of(how) };
-        line.steps.push(Step::CallEnd { id: id.to_owned(), outcome });
+        line.steps.push(TranscriptStep::CallEnd { id: id.to_owned(), outcome });
     }
 
-    fn assistant(&mut self, value: &Value, line: &mut Line) {
+    fn assistant(&mut self, value: &Value, line: &mut TranscriptLine) {
         if self.is_aside(value) {
             return;
         }
-        line.place = Place::Within;
+        line.place = LinePlace::Within;
         self.is_answered = true;
         let Some(message) = value.get("message") else {
             line.unknown = Some("assistant without message".to_owned());
@@ -162,7 +167,7 @@ impl ClaudeTranscript {
             line.steps.extend(self.turn_end("tool_use"));
             let model = text(message, "model").filter(|model| *model != "<synthetic>").map(str::to_owned);
             let provider = model.is_some().then(|| "anthropic".to_owned());
-            line.steps.push(Step::TurnBegin(TurnStart { model, provider }));
+            line.steps.push(TranscriptStep::TurnBegin(TurnStart { model, provider }));
             self.turn = Some(Turn { message: id.clone(), ..Turn::default() });
         }
         if let Some(turn) = &mut self.turn {
@@ -178,7 +183,7 @@ impl ClaudeTranscript {
         let name = text(value, "uuid").unwrap_or(&id);
         match message.get("content") {
             Some(Value::String(said)) => {
-                line.steps.push(Step::Text { id: name.to_owned(), text: said.clone() })
+                line.steps.push(TranscriptStep::Text { id: name.to_owned(), text: said.clone() })
             }
             Some(Value::Array(blocks)) => {
                 for (at, block) in blocks.iter().enumerate() {
@@ -189,11 +194,11 @@ impl ClaudeTranscript {
         }
     }
 
-    fn block(&mut self, name: &str, block: &Value, line: &mut Line) {
+    fn block(&mut self, name: &str, block: &Value, line: &mut TranscriptLine) {
         match text(block, "type") {
             Some("text") => {
                 let said = text(block, "text").unwrap_or_default().to_owned();
-                line.steps.push(Step::Text { id: name.to_owned(), text: said });
+                line.steps.push(TranscriptStep::Text { id: name.to_owned(), text: said });
             }
             // The raw text has it.
             Some("thinking" | "redacted_thinking") => {}
@@ -201,7 +206,7 @@ impl ClaudeTranscript {
                 let Some(id) = text(block, "id") else { return };
                 self.open_calls.insert(id.to_owned());
                 let tool = text(block, "name").unwrap_or_default();
-                line.steps.push(Step::Call(CallStart {
+                line.steps.push(TranscriptStep::Call(CallStart {
                     foreign_id: id.to_owned(),
                     name: tool.to_owned(),
                     input: block.get("input").cloned().unwrap_or(Value::Null),
@@ -212,7 +217,7 @@ impl ClaudeTranscript {
             }
             other => {
                 let details = json!({ "block": other.unwrap_or("without a type") });
-                line.steps.push(Step::Note { name: "block_not_imported", details });
+                line.steps.push(TranscriptStep::Note { name: "block_not_imported", details });
             }
         }
     }
@@ -223,7 +228,7 @@ impl ClaudeTranscript {
         is_sidechain && !*self.is_of_subagent.get_or_insert(is_sidechain)
     }
 
-    fn turn_end(&mut self, otherwise: &'static str) -> Vec<Step> {
+    fn turn_end(&mut self, otherwise: &'static str) -> Vec<TranscriptStep> {
         let Some(turn) = self.turn.take() else { return Vec::new() };
         let stop_reason = match turn.stop_reason.as_deref() {
             Some("end_turn" | "stop_sequence") => "end_turn",
@@ -237,7 +242,7 @@ impl ClaudeTranscript {
             (None, None) => None,
             (usage, cost_micros_usd) => Some(Usage { cost_micros_usd, ..usage.unwrap_or_default() }),
         };
-        vec![Step::TurnEnd(TurnEnd { stop_reason, usage })]
+        vec![TranscriptStep::TurnEnd(TurnEnd { stop_reason, usage })]
     }
 }
 
@@ -257,7 +262,7 @@ impl Transcript for ClaudeTranscript {
         self.folder.as_deref()
     }
 
-    fn line(&mut self, number: u64, raw: &str) -> Line {
+    fn line(&mut self, number: u64, raw: &str) -> TranscriptLine {
         let value = match object(number, raw) {
             Ok(value) => value,
             Err(line) => return line,
@@ -268,7 +273,7 @@ impl Transcript for ClaudeTranscript {
             Some(uuid) => uuid.to_owned(),
             None => line_key(number, raw),
         };
-        let mut line = Line::new(key, if kind.is_empty() { "line" } else { kind });
+        let mut line = TranscriptLine::new(key, if kind.is_empty() { "line" } else { kind });
         line.time = text(&value, "timestamp").map(str::to_owned);
         if self.version.is_none() {
             self.version = text(&value, "version").map(str::to_owned);
@@ -302,7 +307,7 @@ impl Transcript for ClaudeTranscript {
         is_over && self.open_calls.is_empty()
     }
 
-    fn rest(&mut self) -> Vec<Step> {
+    fn rest(&mut self) -> Vec<TranscriptStep> {
         let is_complete = self.is_complete();
         let stop_reason = self.turn.as_ref().and_then(|turn| turn.stop_reason.as_deref());
         let ending = match stop_reason {
@@ -314,7 +319,7 @@ impl Transcript for ClaudeTranscript {
             _ => Ending::Finished { status: "end_not_seen".to_owned() },
         };
         let mut steps = self.turn_end("end_turn");
-        steps.push(Step::End(ending));
+        steps.push(TranscriptStep::End(ending));
         self.begin();
         steps
     }

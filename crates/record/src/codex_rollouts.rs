@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use crate::claude_transcripts::mcp_of;
 use crate::recording::{CallStart, Ending, How, Outcome, TurnEnd, TurnStart, Usage};
 use crate::source::Source;
-use crate::transcript::{Line, Place, Step, Transcript, line_key, object, text, title_of};
+use crate::transcript::{
+    LinePlace, Transcript, TranscriptLine, TranscriptStep, line_key, object, text, title_of,
+};
 
 /// Types of lines, and of their payloads, that hold nothing which is translated; their raw text is kept.
 const KNOWN: [&str; 5] = [
@@ -58,16 +60,17 @@ impl CodexRollout {
         CodexRollout::default()
     }
 
-    fn item(&mut self, item: &Value, line: &mut Line) {
+    fn item(&mut self, item: &Value, line: &mut TranscriptLine) {
         match text(item, "type").unwrap_or_default() {
             "message" if text(item, "role") == Some("assistant") => {
-                line.place = Place::Within;
+                line.place = LinePlace::Within;
                 self.turn(line);
                 self.is_answered = true;
                 self.texts += 1;
                 let blocks = item.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                 let texts: Vec<&str> = blocks.iter().filter_map(|block| text(block, "text")).collect();
-                line.steps.push(Step::Text { id: format!("text-{}", self.texts), text: texts.join("") });
+                line.steps
+                    .push(TranscriptStep::Text { id: format!("text-{}", self.texts), text: texts.join("") });
             }
             // What a person typed is in `user_message`; these are that again, and what the program adds.
             "message" => {}
@@ -93,16 +96,16 @@ impl CodexRollout {
         }
     }
 
-    fn call(&mut self, item: &Value, name: &str, input: Value, line: &mut Line) {
+    fn call(&mut self, item: &Value, name: &str, input: Value, line: &mut TranscriptLine) {
         let Some(id) = text(item, "call_id").or_else(|| text(item, "id")) else {
             line.unknown = Some("a call without call_id".to_owned());
             return;
         };
-        line.place = Place::Within;
+        line.place = LinePlace::Within;
         self.turn(line);
         self.is_answered = false;
         self.open_calls.insert(id.to_owned());
-        line.steps.push(Step::Call(CallStart {
+        line.steps.push(TranscriptStep::Call(CallStart {
             foreign_id: id.to_owned(),
             name: name.to_owned(),
             summary: None,
@@ -112,12 +115,12 @@ impl CodexRollout {
         }));
     }
 
-    fn output(&mut self, item: &Value, line: &mut Line) {
+    fn output(&mut self, item: &Value, line: &mut TranscriptLine) {
         let Some(id) = text(item, "call_id") else {
             line.unknown = Some("an output without call_id".to_owned());
             return;
         };
-        line.place = Place::Within;
+        line.place = LinePlace::Within;
         self.open_calls.remove(id);
         let output = item.get("output").cloned();
         // Some tools write a JSON text with the exit code; nothing else says whether a call failed.
@@ -133,28 +136,28 @@ impl CodexRollout {
             },
             _ => Outcome { output, ..Outcome::of(How::Completed) },
         };
-        line.steps.push(Step::CallEnd { id: id.to_owned(), outcome });
+        line.steps.push(TranscriptStep::CallEnd { id: id.to_owned(), outcome });
     }
 
-    fn event(&mut self, event: &Value, line: &mut Line) {
+    fn event(&mut self, event: &Value, line: &mut TranscriptLine) {
         match text(event, "type").unwrap_or_default() {
             "user_message" => {
                 let typed = text(event, "message").unwrap_or_default();
                 line.before = self.rest();
-                line.place = Place::Begins { title: title_of(typed), request: typed.to_owned() };
-                line.steps.push(Step::User { id: Some(line.key.clone()), text: typed.to_owned() });
+                line.place = LinePlace::Begins { title: title_of(typed), request: typed.to_owned() };
+                line.steps.push(TranscriptStep::User { id: Some(line.key.clone()), text: typed.to_owned() });
                 let images = ["images", "local_images"].iter().filter_map(|name| event.get(name)?.as_array());
                 let count: usize = images.map(Vec::len).sum();
                 if count > 0 {
                     let what =
                         format!("{count} images of the message; its raw text has them, as far as it is kept");
-                    line.steps.push(Step::Gap { reason: "attachment_not_imported", what });
+                    line.steps.push(TranscriptStep::Gap { reason: "attachment_not_imported", what });
                 }
             }
             "token_count" => self.tokens(event, line),
             "task_complete" | "turn_complete" => {
                 line.steps = self.turn_end(None);
-                line.steps.push(Step::End(Ending::Finished { status: "completed".to_owned() }));
+                line.steps.push(TranscriptStep::End(Ending::Finished { status: "completed".to_owned() }));
                 self.begin();
             }
             "turn_aborted" => {
@@ -162,7 +165,7 @@ impl CodexRollout {
                 let by = if why == "interrupted" { "operator" } else { "system" };
                 line.steps = self.turn_end(None);
                 let reason = format!("the turn was aborted: {why}");
-                line.steps.push(Step::End(Ending::Cancelled { by: by.to_owned(), reason }));
+                line.steps.push(TranscriptStep::End(Ending::Cancelled { by: by.to_owned(), reason }));
                 self.begin();
             }
             "" => line.unknown = Some("event_msg (without a type)".to_owned()),
@@ -172,7 +175,7 @@ impl CodexRollout {
     }
 
     /// `token_count` is cumulative: what a request used is the difference to the one before.
-    fn tokens(&mut self, event: &Value, line: &mut Line) {
+    fn tokens(&mut self, event: &Value, line: &mut TranscriptLine) {
         let Some(total) = event.pointer("/info/total_token_usage").and_then(usage) else { return };
         if total == self.total {
             return;
@@ -190,12 +193,12 @@ impl CodexRollout {
             // The count began anew, as after a fork of the session.
             let what =
                 "the cumulative count of tokens fell; only what the last request used is counted".to_owned();
-            line.steps.push(Step::Gap { reason: "token_count_fell", what });
+            line.steps.push(TranscriptStep::Gap { reason: "token_count_fell", what });
             event.pointer("/info/last_token_usage").and_then(usage)
         };
         self.total = total;
         if self.is_in_turn {
-            line.place = Place::Within;
+            line.place = LinePlace::Within;
             line.steps.extend(self.turn_end(used));
         } else {
             let details = json!({
@@ -203,25 +206,25 @@ impl CodexRollout {
                 "input_tokens": used.and_then(|used| used.input_tokens),
                 "output_tokens": used.and_then(|used| used.output_tokens),
             });
-            line.steps.push(Step::Note { name: "tokens_not_counted", details });
+            line.steps.push(TranscriptStep::Note { name: "tokens_not_counted", details });
         }
     }
 
     /// One answer of the model, from its first item to the count of its tokens.
-    fn turn(&mut self, line: &mut Line) {
+    fn turn(&mut self, line: &mut TranscriptLine) {
         if !self.is_in_turn {
             self.is_in_turn = true;
             let (model, provider) = (self.model.clone(), self.provider.clone());
-            line.steps.push(Step::TurnBegin(TurnStart { model, provider }));
+            line.steps.push(TranscriptStep::TurnBegin(TurnStart { model, provider }));
         }
     }
 
-    fn turn_end(&mut self, usage: Option<Usage>) -> Vec<Step> {
+    fn turn_end(&mut self, usage: Option<Usage>) -> Vec<TranscriptStep> {
         if !std::mem::take(&mut self.is_in_turn) {
             return Vec::new();
         }
         let stop_reason = if self.is_answered { "end_turn" } else { "tool_use" };
-        vec![Step::TurnEnd(TurnEnd { stop_reason, usage })]
+        vec![TranscriptStep::TurnEnd(TurnEnd { stop_reason, usage })]
     }
 
     fn begin(&mut self) {
@@ -252,7 +255,7 @@ impl Transcript for CodexRollout {
         self.folder.as_deref()
     }
 
-    fn line(&mut self, number: u64, raw: &str) -> Line {
+    fn line(&mut self, number: u64, raw: &str) -> TranscriptLine {
         let value = match object(number, raw) {
             Ok(value) => value,
             Err(line) => return line,
@@ -264,7 +267,7 @@ impl Transcript for CodexRollout {
             ("response_item" | "event_msg", Some(inner)) => format!("{kind}.{inner}"),
             (kind, _) => kind.to_owned(),
         };
-        let mut line = Line::new(line_key(number, raw), name);
+        let mut line = TranscriptLine::new(line_key(number, raw), name);
         line.time = text(&value, "timestamp").map(str::to_owned);
         match kind {
             // Of several, as in a fork, the first is the session's own.
@@ -287,10 +290,10 @@ impl Transcript for CodexRollout {
         self.is_answered && self.open_calls.is_empty()
     }
 
-    fn rest(&mut self) -> Vec<Step> {
+    fn rest(&mut self) -> Vec<TranscriptStep> {
         // Without `task_complete` it is not known whether the agent was done.
         let mut steps = self.turn_end(None);
-        steps.push(Step::End(Ending::Finished { status: "end_not_seen".to_owned() }));
+        steps.push(TranscriptStep::End(Ending::Finished { status: "end_not_seen".to_owned() }));
         self.begin();
         steps
     }

@@ -6,9 +6,13 @@
 //! This crate must never know about I/O, clocks, async or the engine. Begin at [`Recording`].
 
 pub mod acp;
+mod claude_hooks;
 pub mod claude_transcripts;
+mod codex_hooks;
 pub mod codex_rollouts;
 mod draft;
+mod gemini_hooks;
+pub mod hooks;
 mod ids;
 mod kept;
 pub mod limits;

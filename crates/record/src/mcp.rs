@@ -16,16 +16,16 @@ use crate::transcript::text;
 
 /// Who sent a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum McpSide {
     Client,
     Server,
 }
 
-impl Side {
+impl McpSide {
     fn word(self) -> &'static str {
         match self {
-            Side::Client => "client",
-            Side::Server => "server",
+            McpSide::Client => "client",
+            McpSide::Server => "server",
         }
     }
 }
@@ -80,7 +80,7 @@ impl McpRecording {
     }
 
     /// A line that was forwarded.
-    pub fn line(&mut self, from: Side, line: &str) {
+    pub fn line(&mut self, from: McpSide, line: &str) {
         match serde_json::from_str::<Value>(line) {
             // A batch, as one revision has them.
             Ok(Value::Array(messages)) => {
@@ -98,7 +98,7 @@ impl McpRecording {
     }
 
     /// A line that was forwarded and is too long to be read; its beginning.
-    pub fn too_long(&mut self, from: Side, beginning: &str, bytes_max: usize) {
+    pub fn too_long(&mut self, from: McpSide, beginning: &str, bytes_max: usize) {
         let what = format!("a message of the {} with more than {bytes_max} bytes", from.word());
         self.recording.gap("message_too_long", &what);
         self.recording.raw_text(&format!("{}.long_message", from.word()), beginning, None);
@@ -108,16 +108,16 @@ impl McpRecording {
         self.recording.end(ending);
     }
 
-    fn unreadable(&mut self, from: Side, line: &str, why: &str) {
+    fn unreadable(&mut self, from: McpSide, line: &str, why: &str) {
         self.recording.gap("message_invalid", &format!("a message of the {}: {why}", from.word()));
         self.recording.raw_text(&format!("{}.invalid_message", from.word()), line, None);
     }
 
-    fn message(&mut self, from: Side, message: &Value, raw: &str) {
+    fn message(&mut self, from: McpSide, message: &Value, raw: &str) {
         let id = message.get("id").filter(|id| !id.is_null()).map(Value::to_string);
         match (from, text(message, "method"), id) {
-            (Side::Client, Some("tools/call"), Some(id)) => self.call(id, message),
-            (Side::Client, Some(method), id) => {
+            (McpSide::Client, Some("tools/call"), Some(id)) => self.call(id, message),
+            (McpSide::Client, Some(method), id) => {
                 self.learn_client(message);
                 if let Some(id) = id {
                     self.remember(id, Request::Other);
@@ -127,7 +127,7 @@ impl McpRecording {
                 }
                 self.keep(from, method, raw);
             }
-            (Side::Server, None, Some(id)) => match self.open.remove(&id) {
+            (McpSide::Server, None, Some(id)) => match self.open.remove(&id) {
                 Some(Request::Call(call)) => self.answer(&call, message),
                 Some(Request::Other) => {
                     self.learn_server(message);
@@ -140,7 +140,7 @@ impl McpRecording {
         }
     }
 
-    fn keep(&mut self, from: Side, name: &str, raw: &str) {
+    fn keep(&mut self, from: McpSide, name: &str, raw: &str) {
         self.recording.raw_text(&format!("{}.{name}", from.word()), raw, None);
     }
 
@@ -230,7 +230,7 @@ fn plain(result: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn told(lines: &[(Side, &str)]) -> Vec<(String, Value)> {
+    fn told(lines: &[(McpSide, &str)]) -> Vec<(String, Value)> {
         let mut recording = McpRecording::begin("server.py");
         lines.iter().for_each(|(from, line)| recording.line(*from, line));
         recording.end(Ending::Finished { status: "completed".into() });
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn calls_are_recorded_with_their_results_and_errors() {
-        use Side::{Client, Server};
+        use McpSide::{Client, Server};
         let told = told(&[
             (
                 Client,

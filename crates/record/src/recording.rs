@@ -50,6 +50,7 @@ pub enum Ending {
 pub struct Recording {
     source: Source,
     drafts: Vec<Draft>,
+    started: bool,
     ended: bool,
     turns: turns::Turns,
     calls: BTreeMap<String, calls::OpenCall>,
@@ -60,6 +61,8 @@ pub struct Recording {
     prompts_seen: u64,
     /// Keys of bodies and messages that are recorded.
     seen: Memory<()>,
+    prompted: bool,
+    spoken: bool,
 }
 
 impl Recording {
@@ -71,6 +74,7 @@ impl Recording {
     }
 
     fn put_beginning(&mut self) {
+        self.started = true;
         self.put("run.started", Fields::new());
         let fields = self.source.fields();
         self.put("ext.recount.source", Fields::new().all(fields));
@@ -80,6 +84,7 @@ impl Recording {
         Recording {
             source: source.clone(),
             drafts: Vec::new(),
+            started: false,
             ended: false,
             turns: turns::Turns::default(),
             calls: BTreeMap::new(),
@@ -88,6 +93,8 @@ impl Recording {
             prompts: BTreeMap::new(),
             prompts_seen: 0,
             seen: Memory::default(),
+            prompted: false,
+            spoken: false,
         }
     }
 
@@ -113,6 +120,7 @@ impl Recording {
         {
             return;
         }
+        self.prompted = true;
         let (kept, truncated) = cut(text, limits::USER_TEXT_BYTES_MAX);
         self.put("user.message", Fields::new().put("text", kept).maybe("message_id", id));
         if truncated {
@@ -199,6 +207,26 @@ impl Recording {
         if !self.ended {
             self.drafts.push(Draft::new(kind, fields.done()));
         }
+    }
+
+    /// Whether something with this name is recorded for the first time since this recording began or was resumed.
+    pub fn first_time(&mut self, name: &str) -> bool {
+        self.is_new(&format!("first {name}"))
+    }
+
+    /// Whether a person's message is recorded.
+    pub fn has_prompt(&self) -> bool {
+        self.prompted
+    }
+
+    /// Whether a message of a person is recorded under this id.
+    pub fn has_message(&self, id: &str) -> bool {
+        self.seen.get(key(&format!("user {}", map_id(id)))).is_some()
+    }
+
+    /// Whether the agent said anything.
+    pub fn has_text(&self) -> bool {
+        self.spoken
     }
 
     /// Whether this was not seen before in the run; from now on it was.

@@ -23,35 +23,35 @@ pub trait Transcript {
     fn folder(&self) -> Option<&str>;
 
     /// What a line means. `number` counts from 1.
-    fn line(&mut self, number: u64, line: &str) -> Line;
+    fn line(&mut self, number: u64, line: &str) -> TranscriptLine;
 
     /// Whether the agent said that its turn is over. Otherwise it may still be at work.
     fn is_complete(&self) -> bool;
 
     /// What ends the run when no line of it follows any more.
-    fn rest(&mut self) -> Vec<Step>;
+    fn rest(&mut self) -> Vec<TranscriptStep>;
 }
 
 /// What one line means.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct TranscriptLine {
     /// Recognises the line; its raw event has it as `key`, mapped by [`crate::map_id`].
     pub key: String,
     /// The name of its raw event.
     pub name: String,
     /// When it happened, as the source says it.
     pub time: Option<String>,
-    pub place: Place,
+    pub place: LinePlace,
     /// What ends the run that is open before this line, if it begins another.
-    pub before: Vec<Step>,
-    pub steps: Vec<Step>,
+    pub before: Vec<TranscriptStep>,
+    pub steps: Vec<TranscriptStep>,
     /// The type of a line that this release does not know; its raw text is kept.
     pub unknown: Option<String>,
 }
 
 /// Which run a line belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum LinePlace {
     /// It begins a run with this title and this request.
     Begins { title: String, request: String },
     /// The run that is open. If there is none, one begins that continues the last.
@@ -62,7 +62,7 @@ pub enum Place {
 
 /// One thing that a line tells.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum TranscriptStep {
     User { id: Option<String>, text: String },
     TurnBegin(TurnStart),
     TurnEnd(TurnEnd),
@@ -74,13 +74,13 @@ pub enum Step {
     End(Ending),
 }
 
-impl Line {
+impl TranscriptLine {
     pub(crate) fn new(key: String, name: impl Into<String>) -> Self {
-        Line {
+        TranscriptLine {
             key,
             name: name.into(),
             time: None,
-            place: Place::Around,
+            place: LinePlace::Around,
             before: Vec::new(),
             steps: Vec::new(),
             unknown: None,
@@ -90,8 +90,8 @@ impl Line {
     /// A line that is not UTF-8, not JSON, or not an object.
     pub fn invalid(number: u64, line: &str, why: &str) -> Self {
         let what = format!("line {number} of the transcript cannot be read: {why}");
-        let steps = vec![Step::Gap { reason: "line_invalid", what }];
-        Line { steps, ..Line::new(line_key(number, line), "invalid_line") }
+        let steps = vec![TranscriptStep::Gap { reason: "line_invalid", what }];
+        TranscriptLine { steps, ..TranscriptLine::new(line_key(number, line), "invalid_line") }
     }
 
     /// A line that is longer than a reader takes. Its beginning is kept.
@@ -99,8 +99,8 @@ impl Line {
         let what = format!(
             "line {number} of the transcript has more than {bytes_max} bytes; only its beginning is kept"
         );
-        let steps = vec![Step::Gap { reason: "line_too_long", what }];
-        Line { steps, ..Line::new(line_key(number, beginning), "long_line") }
+        let steps = vec![TranscriptStep::Gap { reason: "line_too_long", what }];
+        TranscriptLine { steps, ..TranscriptLine::new(line_key(number, beginning), "long_line") }
     }
 }
 
@@ -111,11 +111,11 @@ pub(crate) fn line_key(number: u64, line: &str) -> String {
 }
 
 /// Reads a line as an object, or says why it is none.
-pub(crate) fn object(number: u64, line: &str) -> Result<Value, Line> {
+pub(crate) fn object(number: u64, line: &str) -> Result<Value, TranscriptLine> {
     match serde_json::from_str::<Value>(line) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => Err(Line::invalid(number, line, "it is no JSON object")),
-        Err(why) => Err(Line::invalid(number, line, &why.to_string())),
+        Ok(_) => Err(TranscriptLine::invalid(number, line, "it is no JSON object")),
+        Err(why) => Err(TranscriptLine::invalid(number, line, &why.to_string())),
     }
 }
 
@@ -128,9 +128,9 @@ pub(crate) fn title_of(text: &str) -> String {
 
 /// Records a line: what it tells, its raw text, and an ending last. Each draft carries the time of the source as
 /// `source_time`.
-pub fn apply(recording: &mut Recording, line: &Line, raw: &str) -> Vec<Draft> {
-    let (endings, others): (Vec<&Step>, Vec<&Step>) =
-        line.steps.iter().partition(|step| matches!(step, Step::End(_)));
+pub fn apply(recording: &mut Recording, line: &TranscriptLine, raw: &str) -> Vec<Draft> {
+    let (endings, others): (Vec<&TranscriptStep>, Vec<&TranscriptStep>) =
+        line.steps.iter().partition(|step| matches!(step, TranscriptStep::End(_)));
     others.into_iter().for_each(|step| one(recording, step));
     recording.raw_text(&line.name, raw, Some(&line.key));
     endings.into_iter().for_each(|step| one(recording, step));
@@ -138,8 +138,8 @@ pub fn apply(recording: &mut Recording, line: &Line, raw: &str) -> Vec<Draft> {
 }
 
 /// Records only a line's raw text, and what could not be read of it.
-pub fn apply_raw(recording: &mut Recording, line: &Line, raw: &str) -> Vec<Draft> {
-    for step in line.steps.iter().filter(|step| matches!(step, Step::Gap { .. })) {
+pub fn apply_raw(recording: &mut Recording, line: &TranscriptLine, raw: &str) -> Vec<Draft> {
+    for step in line.steps.iter().filter(|step| matches!(step, TranscriptStep::Gap { .. })) {
         one(recording, step);
     }
     recording.raw_text(&line.name, raw, Some(&line.key));
@@ -147,22 +147,22 @@ pub fn apply_raw(recording: &mut Recording, line: &Line, raw: &str) -> Vec<Draft
 }
 
 /// Records steps that no line of their own has.
-pub fn apply_steps(recording: &mut Recording, steps: &[Step]) -> Vec<Draft> {
+pub fn apply_steps(recording: &mut Recording, steps: &[TranscriptStep]) -> Vec<Draft> {
     steps.iter().for_each(|step| one(recording, step));
     recording.drain()
 }
 
-fn one(recording: &mut Recording, step: &Step) {
+fn one(recording: &mut Recording, step: &TranscriptStep) {
     match step {
-        Step::User { id, text } => recording.user(id.as_deref(), text),
-        Step::TurnBegin(start) => recording.turn_begin(start.clone()),
-        Step::TurnEnd(end) => recording.turn_end(end.clone()),
-        Step::Text { id, text } => recording.text(id, text),
-        Step::Call(start) => recording.call(start.clone()),
-        Step::CallEnd { id, outcome } => recording.call_end(id, outcome.clone()),
-        Step::Gap { reason, what } => recording.gap(reason, what),
-        Step::Note { name, details } => recording.note(name, details),
-        Step::End(ending) => recording.end(ending.clone()),
+        TranscriptStep::User { id, text } => recording.user(id.as_deref(), text),
+        TranscriptStep::TurnBegin(start) => recording.turn_begin(start.clone()),
+        TranscriptStep::TurnEnd(end) => recording.turn_end(end.clone()),
+        TranscriptStep::Text { id, text } => recording.text(id, text),
+        TranscriptStep::Call(start) => recording.call(start.clone()),
+        TranscriptStep::CallEnd { id, outcome } => recording.call_end(id, outcome.clone()),
+        TranscriptStep::Gap { reason, what } => recording.gap(reason, what),
+        TranscriptStep::Note { name, details } => recording.note(name, details),
+        TranscriptStep::End(ending) => recording.end(ending.clone()),
     }
 }
 

@@ -4,7 +4,7 @@
 use recount_event::{Draft as Taken, Event, RunId, Stamp, codec, door};
 use recount_record::claude_transcripts::ClaudeTranscript;
 use recount_record::codex_rollouts::CodexRollout;
-use recount_record::transcript::{Line, Place, Transcript, apply, apply_raw, apply_steps};
+use recount_record::transcript::{LinePlace, Transcript, TranscriptLine, apply, apply_raw, apply_steps};
 use recount_record::{Draft, Ending, Recording};
 use recount_run::{Command, State, audit, decide};
 use serde_json::{Value, json};
@@ -23,16 +23,17 @@ const BOTH: [(Reader, &str); 2] =
 /// Runs as an importer makes them, each with its events as the rules took them.
 fn runs(transcript: &mut dyn Transcript, text: &str) -> Vec<Vec<(String, Value)>> {
     let mut runs = Vec::new();
-    let (mut open, mut held): (Option<(Recording, Vec<Draft>)>, Vec<(Line, &str)>) = (None, Vec::new());
+    let (mut open, mut held): (Option<(Recording, Vec<Draft>)>, Vec<(TranscriptLine, &str)>) =
+        (None, Vec::new());
     for (at, raw) in text.lines().enumerate() {
         let line = transcript.line(at as u64 + 1, raw);
-        if matches!(line.place, Place::Begins { .. })
+        if matches!(line.place, LinePlace::Begins { .. })
             && let Some((mut recording, mut drafts)) = open.take()
         {
             drafts.extend(apply_steps(&mut recording, &line.before));
             runs.push(taken(&drafts));
         }
-        if open.is_none() && line.place == Place::Around {
+        if open.is_none() && line.place == LinePlace::Around {
             held.push((line, raw));
             continue;
         }

@@ -202,6 +202,13 @@ impl AgentPool {
             Ok(sandbox) => Check::fine("sandbox", format!("{}: {}", sandbox.label(false), sandbox.detail())),
             Err(why) => Check::note("sandbox", why, "runs execute no commands until a sandbox works"),
         });
+        checks.push(Check::fine(
+            "policy",
+            match self.policy.digest() {
+                Some(digest) => format!("the rules of policy.file, digest {digest}"),
+                None => "the default rules; no policy.file is configured".to_owned(),
+            },
+        ));
         let providers: Vec<&str> = self.registry.models.by_name.keys().map(String::as_str).collect();
         checks.push(match providers.as_slice() {
             [] => Check::fine("models", "none is configured; runs of kind agent_loop need one"),

@@ -7,13 +7,14 @@ mod folder;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 use recount_api::admin::{Check, Checkup};
 use recount_api::reply::One;
-use recount_engine::{Engine, EngineStats};
+use recount_engine::{Engine, EngineStats, Policy};
 use recount_event::{Code, codec};
 use recount_face_aep::Refusal;
 use recount_log_sqlite::Durability;
@@ -71,6 +72,7 @@ impl Server {
             checks.extend(of_tenant);
         }
         durability(&mut checks, self.home.durability);
+        retention(&mut checks, tenants.retention());
         priority(&mut checks);
         files(&mut checks, Files::now());
         let (open, most) = (self.sources.connections.open(), self.sources.connections.places_max());
@@ -220,6 +222,34 @@ fn durability(checks: &mut Vec<Check>, durability: Durability) {
     });
 }
 
+/// What is pruned, so that people see it who cannot read the configuration.
+fn retention(checks: &mut Vec<Check>, kept: Option<(Policy, Duration)>) {
+    let Some((policy, every)) = kept else { return };
+    let bounds = [
+        policy.max_age.map(|age| format!("for {}", time(age))),
+        policy.max_events.map(|most| format!("at most {most} events")),
+        policy.max_bytes.map(|most| format!("at most {} of events", bytes(most))),
+    ];
+    let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+    let value = match bounds.as_slice() {
+        [] => "off: nothing is pruned".to_owned(),
+        several => format!("ended runs are kept {}; checked every {}", several.join(", "), time(every)),
+    };
+    checks.push(Check::fine("retention", value));
+}
+
+/// A length of time in its largest whole unit, as the configuration writes it.
+fn time(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let unit = [(86_400, "d"), (3_600, "h"), (60, "m")]
+        .into_iter()
+        .find(|(unit, _)| seconds > 0 && seconds % unit == 0);
+    match unit {
+        Some((unit, name)) => format!("{}{name}", seconds / unit),
+        None => format!("{seconds}s"),
+    }
+}
+
 /// The store's writer requests a priority at start, and continues without it if refused.
 fn priority(checks: &mut Vec<Check>) {
     const NAME: &str = "priority";
@@ -297,6 +327,31 @@ fn bytes(count: u64) -> String {
 mod tests {
     use super::*;
     use recount_api::admin::Status;
+
+    #[test]
+    fn what_is_pruned_is_told() {
+        let told = |kept| {
+            let mut checks = Vec::new();
+            retention(&mut checks, kept);
+            checks.into_iter().map(|check| check.value).collect::<Vec<_>>()
+        };
+        let every = Duration::from_secs(600);
+        assert!(told(None).is_empty());
+        assert_eq!(told(Some((Policy::default(), every))), ["off: nothing is pruned"]);
+        let policy = Policy {
+            max_age: Some(Duration::from_secs(30 * 86_400)),
+            max_events: Some(5),
+            max_bytes: Some(5 << 30),
+        };
+        assert_eq!(
+            told(Some((policy, every))),
+            ["ended runs are kept for 30d, at most 5 events, at most 5120 MiB of events; checked every 10m"]
+        );
+        assert_eq!(
+            (time(Duration::from_secs(90)), time(Duration::ZERO)),
+            ("90s".to_owned(), "0s".to_owned())
+        );
+    }
 
     #[test]
     fn a_clock_that_went_back_is_told() {

@@ -187,6 +187,7 @@ fn router(sources: Sources, home: Option<Home>, gate: &Gate, rooms: RoomAccess) 
     ));
     let router = applications::mount(router, &gate.aap, sources.turns.clone())
         .merge(recount_face_aaep::router(sources.listeners.clone()))
+        .merge(recount_face_hooks::router(recount_face_hooks::FaceState::default()))
         .method_not_allowed_fallback(recount_face_aep::method_not_allowed)
         .layer(middleware::from_fn_with_state(gate.clone(), removals::watch))
         .layer(middleware::from_fn_with_state(rooms, listeners::rooms))

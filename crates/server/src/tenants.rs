@@ -153,6 +153,11 @@ impl Tenants {
         }
     }
 
+    /// The retention policy, and the pause between two sweeps; nothing before [`Tenants::keep_to`].
+    pub(crate) fn retention(&self) -> Option<(Policy, Duration)> {
+        self.policy.get().copied()
+    }
+
     /// Attaches the agents that execute the runs of all tenants, and of tenants to come.
     pub(crate) async fn attach_agents(&self, agents: Arc<AgentPool>) -> Result<(), Error> {
         let _one_at_a_time = self.making.lock().await;

@@ -6,11 +6,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const CRATES: [&str; 18] = [
+const CRATES: [&str; 19] = [
     "server",
     "face-aep",
     "face-aap",
     "face-aaep",
+    "face-acp",
     "transport",
     "engine",
     "agent",

@@ -5,7 +5,7 @@ import { element, setText } from '../../page.js';
 import { said, visible, visibleLines } from '../../visible.js';
 import { size } from '../time.js';
 import { PatchView } from './patches.js';
-import { saver } from './pictures.js';
+import { picture, saver } from './pictures.js';
 import { grepPart, globPart, readPart, requestPart } from './results.js';
 import { OutputPane } from './shell.js';
 import { STATES, callLine, outcomeLine } from './words.js';
@@ -75,6 +75,8 @@ class CallCard extends HTMLElement {
     for (const [at, request] of (item.requests ?? []).entries()) {
       part(`request ${at} ${request.response ? 'answered' : ''}`, true, () => requestPart(request));
     }
+    const files = (item.artifacts ?? []).filter(({ kind }) => !['patch', 'log'].includes(kind));
+    part(`files ${files.length}`, files.length > 0, () => element('ul', files.map((one) => element('li', picture(one))), { className: 'files part', ariaLabel: 'Artifacts' }));
     part(`facts ${item.state}`, true, () => this.facts());
     part('input', item.input !== undefined || item.input_pieces, () => this.fold('Input', () => this.context.json(item.input ?? item.input_pieces)));
     part('output', item.output !== undefined && item.output !== '', () => this.output());

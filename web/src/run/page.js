@@ -89,6 +89,7 @@ export class RunPage {
   show(view, sequence) {
     const name = VIEWS.some(([known]) => known === view) ? view : '';
     if (name !== this.view) {
+      const held = ['view', 'view-events'].some((id) => byId(id).contains(document.activeElement));
       this.view = name;
       this.links.forEach((link, at) => {
         if (VIEWS[at][0] === name) link.setAttribute('aria-current', 'page');
@@ -105,6 +106,8 @@ export class RunPage {
         if (name === '') this.openTranscript();
         else this.views[name].update();
       }
+      // What had the focus is gone; the next thing is what shows the new view.
+      if (held) this.links[VIEWS.findIndex(([known]) => known === name)].focus();
     }
     if (name === 'events') this.events.single(sequence);
     else if (name === '' && sequence !== null) this.views[''].goTo(sequence);

@@ -36,10 +36,35 @@ export function saver(id, words, name = id) {
   return button;
 }
 
-/** What an artifact is, in words, and a way to its bytes when it has an id. */
+/** Pictures that are shown where they are named: forms that run nothing, up to a size. */
+const SHOWN_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
+const SHOWN_BYTES_MAX = 8 * 1024 * 1024;
+
+/** The bytes as an address, because the policy of the page lets no other kind in. */
+const addressOf = (blob) => new Promise((resolve, reject) => {
+  const reader = new FileReader();
+  reader.onload = () => resolve(reader.result);
+  reader.onerror = () => reject(reader.error);
+  reader.readAsDataURL(blob);
+});
+
+/** A picture in the page once its bytes are here; what it shows is known only by its name. */
+function shown(id, type, words) {
+  const box = element('span', undefined, { className: 'shown-picture' });
+  bytesOf(id).then(async (blob) => {
+    if (blob.size > SHOWN_BYTES_MAX) return;
+    const image = element('img', undefined, { alt: visible(words), decoding: 'async', src: await addressOf(blob.slice(0, blob.size, type)) });
+    image.addEventListener('error', () => box.replaceChildren(element('span', 'This picture cannot be shown.', { className: 'quiet' })));
+    box.replaceChildren(image);
+  }).catch((error) => box.replaceChildren(element('span', visible(error.message), { className: 'quiet' })));
+  return box;
+}
+
+/** What an artifact is, in words, and a way to its bytes when it has an id; a picture itself where it can be shown. */
 export function picture({ artifact_id: id, kind, mime, name, path, summary, size_bytes: bytes }) {
   const words = [name ?? path ?? summary ?? kind ?? 'File', mime, Number.isFinite(bytes) ? size(bytes) : ''].filter(Boolean).join(', ');
   const box = element('span', element('bdi', visible(words)), { className: 'artifact-line' });
   if (id) box.append(' ', saver(id, 'Save', visible(name ?? id)));
+  if (id && SHOWN_TYPES.includes(mime) && !(bytes > SHOWN_BYTES_MAX)) box.append(shown(id, mime, name ?? path ?? summary ?? 'Picture'));
   return box;
 }

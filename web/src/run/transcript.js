@@ -5,9 +5,10 @@ import { announce } from '../voice.js';
 import { element } from '../../page.js';
 import { itemNode } from './items.js';
 
-/** How many things are made at once, and how many there are at most. */
+/** How many things are made at once, how many in a frame while the reader scrolls, and how many there are at most. */
 const STEP = 24;
-const WINDOW_MAX = 240;
+const STEP_OF_A_FRAME = 10;
+const WINDOW_MAX = 160;
 const HOLDS = CSS.supports('overflow-anchor', 'auto');
 /** How near to the end counts as the end. */
 const NEAR_PX = 80;
@@ -137,11 +138,12 @@ export class Transcript {
     const top = inSight?.getBoundingClientRect().top;
     if (HOLDS && direction < 0 && scroller.scrollTop === 0) scroller.scrollTop = 1;
     const [from, to] = [this.from, this.to];
+    const step = asked ? STEP : STEP_OF_A_FRAME;
     if (direction < 0) {
-      this.from = Math.max(this.from - STEP, 0);
+      this.from = Math.max(this.from - step, 0);
       if (this.to - this.from > WINDOW_MAX) this.to = this.from + WINDOW_MAX;
     } else {
-      this.to = Math.min(this.to + STEP, this.items.length);
+      this.to = Math.min(this.to + step, this.items.length);
       if (this.to - this.from > WINDOW_MAX) this.from = this.to - WINDOW_MAX;
     }
     if (from === this.from && to === this.to) return;

@@ -89,8 +89,9 @@ const CRATES: &[CrateEdges] = &[
         never: &[],
     },
     CrateEdges { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
+    CrateEdges { folder: "face-acp", uses: &["client", "event", "world"], never: &["axum", "reqwest"] },
     // 5 shipped
-    CrateEdges { folder: "cli", uses: &["json", "server", "client", "record", "aaep-kit"], never: &["axum"] },
+    CrateEdges { folder: "cli", uses: &["json", "server", "client", "face-acp", "record", "aaep-kit"], never: &["axum"] },
     CrateEdges {
         folder: "sim",
         uses: &[

@@ -391,6 +391,40 @@ async fn what_a_rule_blocks_stays_blocked_and_modes_stay() {
     }
 }
 
+/// One file of several that one call changed goes back, and the event says of which kind the patch was; the others stay.
+#[tokio::test]
+async fn a_patch_of_a_call_with_several_files_is_reverted_alone() {
+    let edits = json!({ "edits": [
+        { "path": "a.txt", "old_text": "two", "new_text": "TWO" },
+        { "path": "b.txt", "old_text": "two", "new_text": "2" },
+    ] });
+    let scene = Scene::with(&calls(&[("multi_edit", edits)])).await;
+    scene.put("a.txt", BASE);
+    scene.put("b.txt", BASE);
+    let run = scene.ask("edit both").await;
+    let copy = copy(&scene.ended(run).await);
+    let text = |name: &str| std::fs::read_to_string(copy.join(name)).unwrap();
+    let patches = scene.patches(run).await;
+    let first = &patches[0];
+    let events = scene.changed(PatchAction::Revert, &first.id).await;
+    let reverted = first!(events, ToolMultiEditReverted);
+    assert_eq!(reverted.patch_artifact_ids, [first.id.clone()]);
+    assert_eq!(
+        (reverted.reverted_by.as_deref(), reverted.reason.as_deref()),
+        (Some("ann"), Some("reviewed"))
+    );
+    assert_eq!(reverted.tool_call_id, Some(first!(events, ToolInvoked).tool_call_id));
+    assert_eq!(count(&events, "tool.edit.reverted"), 0);
+    assert!(scene.patch_now(&first.id).await.reverted_at.is_some());
+    assert_eq!(scene.patch_now(&patches[1].id).await.reverted_at, None);
+    assert_eq!((text("a.txt").as_str(), text("b.txt").as_str()), (BASE, "one\n2\nthree\n"));
+    // What takes it back is a patch of its own, of one file.
+    let inverse = scene.patches(events[0].run_id).await.remove(0);
+    let events = scene.changed(PatchAction::Revert, &inverse.id).await;
+    assert_eq!((count(&events, "tool.edit.reverted"), count(&events, "tool.multi_edit.reverted")), (1, 0));
+    assert_eq!(text("a.txt"), "one\nTWO\nthree\n");
+}
+
 // ---- by chance -----------------------------------------------------------------------------------
 
 #[derive(Debug, Clone)]

@@ -31,14 +31,17 @@ use self::queue::{AcpItem, AcpQueue, AcpSide, queue};
 use self::recorder::{AcpRecorder, command_name, raw};
 use self::relay::{Outlet, Relay};
 use self::run::AcpProducer;
+use super::acp_agent::AgentOptions;
 use super::invocation::{Invocation, block_on};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
-/// Record an ACP agent between it and an editor
+/// Record an ACP agent between it and an editor, or serve an agent of the server to an editor
 #[derive(Args)]
 pub(super) struct Acp {
+    #[command(flatten)]
+    own: AgentOptions,
     /// Who is asked for permissions
     #[arg(long, value_enum, value_name = "WHERE", default_value = "both")]
     ask: Ask,
@@ -49,14 +52,17 @@ pub(super) struct Acp {
     #[arg(long, value_name = "DIR", env = "RECOUNT_ACP_STATE", hide_env_values = true)]
     state: Option<PathBuf>,
     /// The agent's command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "agent", value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 impl Acp {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        if let Some(served) = self.own.run(&invocation) {
+            return served;
+        }
         let client = invocation.client()?;
-        let (program, arguments) = self.command.split_first().expect("the parser requires one");
+        let (program, arguments) = self.command.split_first().expect("the parser requires one without an agent");
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())

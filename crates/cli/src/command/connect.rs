@@ -18,13 +18,12 @@ use recount_client::Client;
 use serde_json::{Value, json};
 
 use self::files::Target;
-pub(crate) use self::format::Agent;
 use self::format::{Group, Options};
 use self::json_text::Interiors;
 use self::notes::{Drawer, Notes, digest};
 use super::credential::small_file;
-use super::hook::state_folder;
 use super::invocation::Invocation;
+use super::recorded::{Agent, state_folder};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -67,7 +66,7 @@ enum Syntax {
 }
 
 /// A settings file of an agent that may have our hooks.
-struct Place {
+struct SettingsFile {
     agent: Agent,
     syntax: Syntax,
     target: Target,
@@ -83,10 +82,10 @@ struct Change {
     backup: Option<PathBuf>,
 }
 
-impl Place {
+impl SettingsFile {
     fn open(agent: Agent, path: PathBuf, syntax: Syntax) -> Result<Self, Failure> {
         let drawer = Drawer::new(&state_folder()?, agent.name(), &path);
-        Ok(Place { agent, syntax, target: Target::read(path)?, drawer })
+        Ok(SettingsFile { agent, syntax, target: Target::read(path)?, drawer })
     }
 
     fn text(&self) -> &str {
@@ -205,12 +204,12 @@ impl Connect {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let agent = self.agent;
         if self.status {
-            return status::show(agent, &places(agent)?, &invocation);
+            return status::show(agent, &settings_files(agent)?, &invocation);
         }
         let mut out = Output::new();
         if self.remove {
             let mut changes = Vec::new();
-            for place in places(agent)? {
+            for place in settings_files(agent)? {
                 changes.push(place.disconnect(self.dry_run)?);
             }
             let changed = changes.iter().find(|change| change.before != change.after);
@@ -223,7 +222,7 @@ impl Connect {
         }
         let options = self.options(&invocation)?;
         let groups = format::groups(agent, &options);
-        let place = place_of(agent)?;
+        let place = file_to_change(agent)?;
         let is_off = is_off(&place);
         let change = place.connect(&groups, self.dry_run)?;
         let state = if self.dry_run { "would be recorded" } else { "is recorded" };
@@ -282,34 +281,34 @@ fn text_of(path: &Path) -> Result<String, Failure> {
 }
 
 /// All files in which an agent's hooks may be.
-fn places(agent: Agent) -> Result<Vec<Place>, Failure> {
-    let folder = agent.folder()?;
+fn settings_files(agent: Agent) -> Result<Vec<SettingsFile>, Failure> {
+    let folder = agent.settings_folder()?;
     let names: &[(&str, Syntax)] = match agent {
         Agent::Claude | Agent::Gemini => &[("settings.json", Syntax::Json)],
         Agent::Codex => &[("hooks.json", Syntax::Json), ("config.toml", Syntax::Toml)],
     };
-    names.iter().map(|(name, syntax)| Place::open(agent, folder.join(name), *syntax)).collect()
+    names.iter().map(|(name, syntax)| SettingsFile::open(agent, folder.join(name), *syntax)).collect()
 }
 
 /// The file that hooks are added to. Codex warns if they are in both of its files.
-fn place_of(agent: Agent) -> Result<Place, Failure> {
+fn file_to_change(agent: Agent) -> Result<SettingsFile, Failure> {
     if agent != Agent::Codex {
-        return Place::open(agent, agent.folder()?.join("settings.json"), Syntax::Json);
+        return SettingsFile::open(agent, agent.settings_folder()?.join("settings.json"), Syntax::Json);
     }
-    let hooks = agent.folder()?.join("hooks.json");
-    let config = agent.folder()?.join("config.toml");
+    let hooks = agent.settings_folder()?.join("hooks.json");
+    let config = agent.settings_folder()?.join("config.toml");
     // A file that only says whether it has hooks may be a link, or another user's.
     let text = std::fs::read_to_string(&config).unwrap_or_default();
     let has_hooks = toml_text::has_hooks(&text)
         .map_err(|why| Failure::Refused(format!("{}: {why}; nothing was changed", config.display())))?;
     if has_hooks {
-        return Place::open(agent, config, Syntax::Toml);
+        return SettingsFile::open(agent, config, Syntax::Toml);
     }
-    Place::open(agent, hooks, Syntax::Json)
+    SettingsFile::open(agent, hooks, Syntax::Json)
 }
 
 /// The setting by which a person has turned all hooks off.
-fn is_off(place: &Place) -> Option<&'static str> {
+fn is_off(place: &SettingsFile) -> Option<&'static str> {
     let value = json_text::value(place.text()).unwrap_or(Value::Null);
     match place.agent {
         Agent::Claude if value["disableAllHooks"] == true => Some("disableAllHooks"),

@@ -1,16 +1,20 @@
-//! `recount export`: whole runs as lines, each with its head, for another server or for keeping.
+//! `recount export`: whole runs as lines, each with its head, for another server or for keeping; or the patches of one run.
+
+mod series;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recount_client::export::{End, Header};
 use recount_server::export::Sum;
 use serde_json::json;
 
+use self::series::Series;
 use super::invocation::{self, Invocation};
 use super::partial::Partial;
+use super::reach::Reached;
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -32,11 +36,37 @@ pub(super) struct Export {
     /// Read this data folder, which no server may be using
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Write the applied patches of one run for git am instead: one file each in DIR, or all to standard output
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "-")]
+    #[arg(conflicts_with_all = ["all", "output", "data"])]
+    patches: Option<PathBuf>,
+    /// With --patches: keep reverted patches, each with the patch that reverts it
+    #[arg(long, requires = "patches")]
+    with_reverted: bool,
 }
 
 impl Export {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        invocation::block_on(self.export(invocation))
+        match &self.patches {
+            Some(to) => invocation::block_on_threads(self.series(invocation, to)),
+            None => invocation::block_on(self.export(invocation)),
+        }
+    }
+
+    async fn series(&self, invocation: Invocation, to: &Path) -> Result<(), Failure> {
+        let [run] = &*self.runs else {
+            return Err(Failure::Usage("--patches exports the patches of one run; name one".to_owned()));
+        };
+        let to = (to != Path::new("-")).then_some(to);
+        // Unfinished runs of the data folder stay as they are.
+        let (reached, _) = Reached::new(&invocation, invocation.names_server(), None).await?;
+        let done = async {
+            let series = Series::of(&reached.client, run, self.with_reverted).await?;
+            series.write(&reached.client, to, invocation.json).await
+        };
+        let done = done.await;
+        reached.leave().await;
+        done
     }
 
     async fn export(self, invocation: Invocation) -> Result<(), Failure> {

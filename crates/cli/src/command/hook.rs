@@ -16,9 +16,9 @@ use recount_json::{Kind, Scanner};
 use tokio::time::Instant;
 
 use self::spool::{DROPPED, Hook, Spool};
-use super::connect::Agent;
 use super::credential::token;
 use super::invocation::{self, Invocation};
+use super::recorded::{Agent, state_folder};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -269,14 +269,6 @@ fn member(json: &str, name: &str) -> Option<String> {
         }
     }
     None
-}
-
-/// Where this user's hooks and the backups of [`super::connect`] are kept.
-pub(super) fn state_folder() -> Result<PathBuf, Failure> {
-    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
-    base.map(|base| base.join("recount"))
-        .ok_or_else(|| Failure::Usage("no folder for state is known: set HOME or XDG_STATE_HOME".to_owned()))
 }
 
 /// Whether the command line calls this verb.

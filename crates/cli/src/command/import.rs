@@ -2,8 +2,8 @@
 //! transcripts that other agents write.
 
 mod blocks;
-mod session;
 mod transcript_file;
+mod transcript_import;
 mod transcripts;
 
 use std::fs::File;

@@ -10,17 +10,17 @@ use std::future::pending;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use clap::Args;
+use recount_record::mcp::McpSide;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::pump::{Item, Queue, forward, queue};
-use self::recorder::Recorder;
+use self::pump::{McpItem, McpQueue, forward, queue};
+use self::recorder::McpRecorder;
 use super::invocation::{Invocation, block_on_threads};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
-use recount_record::mcp::Side;
 
 /// Record an MCP server between it and a client
 #[derive(Args)]
@@ -46,7 +46,7 @@ impl Mcp {
                 })?;
             let pipes = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
             let (queue, waiting) = queue();
-            let recorder = Recorder::new(client, &self.command);
+            let recorder = McpRecorder::new(client, &self.command);
             let (status, ()) = tokio::join!(connection(child, pipes, queue), recorder.run(waiting));
             match status? {
                 Some(status) if status.success() => Ok(()),
@@ -62,7 +62,7 @@ impl Mcp {
 async fn connection(
     child: Child,
     (server_in, server_out): (ChildStdin, ChildStdout),
-    queue: Queue,
+    queue: McpQueue,
 ) -> Result<Option<ExitStatus>, Failure> {
     let failed = |why: std::io::Error| Failure::Own(format!("the pipes to the MCP server: {why}"));
     let server_in = pipe::Sender::from_owned_fd(server_in.into()).map_err(failed)?;
@@ -71,23 +71,23 @@ async fn connection(
     {
         let to_server = async {
             // The server's input is closed with the client's.
-            forward(tokio::io::stdin(), server_in, Side::Client, &queue).await;
+            forward(tokio::io::stdin(), server_in, McpSide::Client, &queue).await;
             pending::<()>().await;
         };
-        let to_client = forward(server_out, tokio::io::stdout(), Side::Server, &queue);
+        let to_client = forward(server_out, tokio::io::stdout(), McpSide::Server, &queue);
         tokio::select! {
             () = to_client => {}
             () = to_server => {}
             () = stopped(pid) => {}
         }
     }
-    let status = ended(child, pid).await;
+    let status = ended(child).await;
     let how = match status {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(words(status)),
         None => Err("did not end and was killed".to_owned()),
     };
-    queue.push_last(Item::ServerEnded(how)).await;
+    queue.push_last(McpItem::ServerEnded(how)).await;
     Ok(status)
 }
 
@@ -107,18 +107,20 @@ async fn stopped(pid: Pid) {
     kill_process(pid, Signal::TERM).ok();
 }
 
-/// A server that does not end is killed after a while.
-async fn ended(mut child: Child, pid: Pid) -> Option<ExitStatus> {
-    let waiting = tokio::task::spawn_blocking(move || child.wait());
-    tokio::pin!(waiting);
-    match tokio::time::timeout(limits::MCP_EXIT_WAIT, &mut waiting).await {
-        Ok(status) => status.ok()?.ok(),
-        Err(_) => {
-            kill_process(pid, Signal::KILL).ok();
-            drop(waiting.await);
-            None
+/// Waits for the server's process. One that does not end is killed after a while.
+async fn ended(mut child: Child) -> Option<ExitStatus> {
+    let until = recount_client::moment() + limits::MCP_EXIT_WAIT;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if recount_client::moment() < until => tokio::time::sleep(limits::MCP_EXIT_POLL).await,
+            Ok(None) | Err(_) => break,
         }
     }
+    // It may have ended just now.
+    child.kill().ok();
+    child.wait().ok();
+    None
 }
 
 fn words(status: ExitStatus) -> String {

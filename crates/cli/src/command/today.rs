@@ -13,7 +13,7 @@ use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;
 use crate::limits;
 use crate::pages::{collect, gather};
-use crate::render::today::{self, Today, Waiting};
+use crate::render::today::{self, Today, WaitingPrompt};
 
 /// Show what all agents did since yesterday, its cost, and what waits for you
 #[derive(Args)]
@@ -80,8 +80,9 @@ fn beginning(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let is_amount = text.ends_with(|letter: char| matches!(letter, 's' | 'm' | 'h' | 'd'));
     let read = match amounts::duration(text).filter(|_| is_amount) {
         Some(time) => SignedDuration::try_from(time).ok().and_then(|time| now.checked_sub(time).ok()),
-        None => None
-            .or_else(|| text.parse::<Timestamp>().ok())
+        None => text
+            .parse::<Timestamp>()
+            .ok()
             .or_else(|| {
                 text.parse::<Date>().ok().filter(|_| text.len() == 10).and_then(|day| start_of(day).ok())
             })
@@ -137,20 +138,20 @@ async fn runs_since(
 }
 
 /// Everything that waits for a person, whenever it was asked.
-async fn waiting(client: &Client) -> Result<Vec<Waiting>, Failure> {
+async fn waiting(client: &Client) -> Result<Vec<WaitingPrompt>, Failure> {
     let pending = || Some("pending".to_owned());
     let most = limits::TODAY_WAITING_MAX;
     let approvals = gather(async |listing: Listing| client.list_approvals(&listing).await, most, pending());
-    let mut all: Vec<Waiting> = approvals.await?.into_iter().map(Waiting::approval).collect();
+    let mut all: Vec<WaitingPrompt> = approvals.await?.into_iter().map(WaitingPrompt::approval).collect();
     let asked = gather(async |listing: Listing| client.list_clarifications(&listing).await, most, pending());
-    all.extend(asked.await?.into_iter().map(Waiting::clarification));
+    all.extend(asked.await?.into_iter().map(WaitingPrompt::clarification));
     let handed = gather(async |listing: Listing| client.list_handoffs(&listing).await, most, pending());
-    all.extend(handed.await?.into_iter().map(Waiting::handoff));
+    all.extend(handed.await?.into_iter().map(WaitingPrompt::handoff));
     Ok(all)
 }
 
 /// The runs of what waits, but for those that are known.
-async fn runs_of(client: &Client, waiting: &[Waiting], known: &[Run]) -> Result<Vec<Run>, Failure> {
+async fn runs_of(client: &Client, waiting: &[WaitingPrompt], known: &[Run]) -> Result<Vec<Run>, Failure> {
     let mut runs: Vec<Run> = Vec::new();
     for asked in waiting {
         let id = asked.run_id();

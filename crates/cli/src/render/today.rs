@@ -36,7 +36,7 @@ pub(crate) struct Today {
     runs: usize,
     cost: KnownCost,
     agents: Vec<AgentReport>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingPrompt>,
 }
 
 /// The sum of costs, where they are known.
@@ -79,7 +79,7 @@ struct RunLine {
 
 /// Something that waits for a person.
 #[derive(Debug, Serialize)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingPrompt {
     /// `approval`, `question` or `handoff`.
     kind: &'static str,
     id: String,
@@ -92,9 +92,9 @@ pub(crate) struct Waiting {
     expires_at: Option<String>,
 }
 
-impl Waiting {
+impl WaitingPrompt {
     pub(crate) fn approval(asked: Approval) -> Self {
-        Waiting {
+        WaitingPrompt {
             kind: "approval",
             id: asked.id,
             run_id: asked.run_id,
@@ -106,7 +106,7 @@ impl Waiting {
     }
 
     pub(crate) fn clarification(asked: Clarification) -> Self {
-        Waiting {
+        WaitingPrompt {
             kind: "question",
             id: asked.id,
             run_id: asked.run_id,
@@ -118,7 +118,7 @@ impl Waiting {
     }
 
     pub(crate) fn handoff(asked: Handoff) -> Self {
-        Waiting {
+        WaitingPrompt {
             kind: "handoff",
             id: asked.id,
             run_id: asked.run_id,
@@ -150,7 +150,7 @@ impl Today {
         since: String,
         runs: &[Run],
         is_complete: bool,
-        waiting: Vec<Waiting>,
+        waiting: Vec<WaitingPrompt>,
         asking: &[Run],
     ) -> Self {
         let mut groups: BTreeMap<(String, Option<String>), AgentReport> = BTreeMap::new();
@@ -163,8 +163,10 @@ impl Today {
         let mut agents: Vec<AgentReport> = groups.into_values().collect();
         agents.sort_by_key(|agent| std::cmp::Reverse(agent.runs));
         let of_run = |id: &str| asking.iter().chain(runs).find(|run| run.id == id).map(agent_name);
-        let mut waiting: Vec<Waiting> =
-            waiting.into_iter().map(|asked| Waiting { agent: of_run(&asked.run_id), ..asked }).collect();
+        let mut waiting: Vec<WaitingPrompt> = waiting
+            .into_iter()
+            .map(|asked| WaitingPrompt { agent: of_run(&asked.run_id), ..asked })
+            .collect();
         waiting.sort_by(|one, other| one.requested_at.cmp(&other.requested_at));
         Today { since, complete: is_complete, runs: runs.len(), cost, agents, waiting }
     }
@@ -336,7 +338,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -397,7 +399,7 @@ mod tests {
         );
         runs.push(run(9, json!({"kind": "shell", "title": "ls"})));
         runs.push(run(10, json!({"agent_name": "codex", "source": "codex-rollouts"})));
-        let asked = Waiting {
+        let asked = WaitingPrompt {
             kind: "approval",
             id: "appr_1".into(),
             run_id: runs[0].id.clone(),

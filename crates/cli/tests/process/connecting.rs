@@ -275,8 +275,8 @@ fn what_cannot_be_read_is_refused() {
     refused(&Home::with(claude, "{} // comment"), "claude", "it has comments");
     refused(&Home::with(claude, "{\"hooks\": [1]}"), "claude", "\"hooks\" is an array, not an object");
     refused(&Home::with(claude, "[]"), "claude", "the outermost value is an array");
-    refused(&Home::with(".codex/config.toml", "a = \n"), "codex", "not valid TOML");
-    refused(&Home::with(".codex/config.toml", "hooks = { Stop = 1 }\n"), "codex", "hooks.Stop");
+    refused(&Home::with(".codex/config.toml", "# mine\na = \n"), "codex", "not valid TOML at line 2");
+    refused(&Home::with(".codex/config.toml", "hooks = { Stop = [] }\n"), "codex", "cannot be added to");
 
     let home = Home::new();
     fs::create_dir_all(home.path(".claude")).unwrap();

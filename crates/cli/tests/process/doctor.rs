@@ -53,7 +53,7 @@ async fn a_sound_store_is_told_in_full() {
         for name in ["version", "store", "integrity", "size", "commits", "clock", "durability"] {
             assert_eq!(found.get(name)["status"], "fine", "{name}");
         }
-        for name in ["priority", "open files", "connections", "limits", "disk", "permissions"] {
+        for name in ["retention", "priority", "open files", "connections", "limits", "disk", "permissions"] {
             assert!(!found.get(name)["value"].as_str().unwrap().is_empty(), "{name}");
         }
     }

@@ -397,6 +397,22 @@ fn hooks_at_once_all_arrive_once() {
 }
 
 #[test]
+fn a_folder_of_another_user_keeps_no_hooks() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tried: only root can make a folder belong to another user");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let address = nowhere();
+    hook(home.path(), &address, &["claude"], &body(1));
+    std::os::unix::fs::chown(spool(home.path()), Some(12345), None).unwrap();
+    let words = String::from_utf8(hook(home.path(), &address, &["claude"], &body(2)).stderr).unwrap();
+    assert!(words.contains("it is not a folder of this user"), "{words}");
+    let kept = std::fs::read_to_string(spool(home.path()).join("hooks.jsonl")).unwrap();
+    assert_eq!(kept.lines().count(), 1);
+}
+
+#[test]
 fn a_mistake_in_the_command_line_does_not_block_the_agent() {
     let home = tempfile::tempdir().unwrap();
     for arguments in [&["nobody"][..], &["claude", "--no-such-option"], &[]] {

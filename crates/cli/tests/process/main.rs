@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod acp;
+mod acp_agent;
 mod allowing;
 mod applications;
 mod applications_start;
@@ -35,10 +36,12 @@ mod narrating;
 mod offline;
 mod outputs;
 mod own_suite;
+mod patch_series;
 mod patches;
 mod prompts;
 mod public_suite;
 mod readme;
+mod recording_mcp;
 mod refusals;
 mod replaying;
 mod retention;

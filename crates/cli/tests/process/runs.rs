@@ -102,13 +102,21 @@ impl Scene {
         Scene { folder }
     }
 
+    /// With the usual script, where every call is allowed that is not grave.
+    pub(crate) fn playing_usual() -> Self {
+        Scene::new()
+    }
+
     /// The same with another script.
     pub(crate) fn playing(script: &str) -> Self {
-        let scene = Scene::new();
-        for path in [scene.path("script.toml"), scene.path("recount/script.toml")] {
+        Scene::new().plays(script)
+    }
+
+    pub(crate) fn plays(self, script: &str) -> Self {
+        for path in [self.path("script.toml"), self.path("recount/script.toml")] {
             std::fs::write(path, script).unwrap();
         }
-        scene
+        self
     }
 
     /// The same with more in its configuration.

@@ -235,7 +235,7 @@ pub(crate) fn the_usual_address_is_free() {
     );
 }
 
-fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (send, receive) = channel();
     recount_world::thread("pipe", move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {

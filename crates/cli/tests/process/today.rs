@@ -36,7 +36,7 @@ async fn a_morning_with_two_agents() {
     assert!(server.ask(&["today"]).good().starts_with("No runs since "));
     let client = Client::new(&server.url(), None).unwrap();
     let started: Told = ("run.started", "{}");
-    let begun: Told = ("turn.started", r#"{"turn_index":0}"#);
+    let opened: Told = ("turn.started", r#"{"turn_index":0}"#);
     let asked: Told = (
         "approval.requested",
         r#"{"approval_id":"appr_1","tool_call_id":"c1","kind":"shell","summary":"rm -r old"}"#,
@@ -46,14 +46,14 @@ async fn a_morning_with_two_agents() {
         r#"{"turn_index":0,"tool_call_id":"c1","tool_name":"Bash","input":{"command":"rm -r old"}}"#,
     );
     let unpriced: Told = ("turn.completed", r#"{"turn_index":0,"stop_reason":"tool_use"}"#);
-    let events = [started, SOURCE, begun, proposed, unpriced, asked];
+    let events = [started, SOURCE, opened, proposed, unpriced, asked];
     let claude = run_of(&client, "claude-code", Some("2.1.330"), &events).await;
     let done: Told = (
         "turn.completed",
         r#"{"turn_index":0,"stop_reason":"end_turn","input_tokens":1000,"output_tokens":20,"cost_micros_usd":30000}"#,
     );
     let finished: Told = ("run.finished", r#"{"final_status":"completed"}"#);
-    let codex = run_of(&client, "codex", None, &[started, begun, done, finished]).await;
+    let codex = run_of(&client, "codex", None, &[started, opened, done, finished]).await;
 
     let today = server.ask(&["today"]).good();
     assert!(today.lines().all(|line| line.chars().count() <= 80), "{today}");

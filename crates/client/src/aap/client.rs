@@ -62,6 +62,19 @@ impl AapClient {
         self.call(Method::GET, self.at(&["sessions"]).with("after", after), None::<&()>).await
     }
 
+    /// The same of the sessions of one agent, from servers of ours; others may list all.
+    pub async fn sessions_of(&self, agent: &str, after: Option<&str>) -> Result<SessionPage, AapError> {
+        let address = self.at(&["sessions"]).with("agent", Some(agent)).with("after", after);
+        self.call(Method::GET, address, None::<&()>).await
+    }
+
+    /// Changes the title of a session. Not of the protocol.
+    pub async fn retitle_session(&self, session: &str, title: &str) -> Result<(), AapError> {
+        let address = self.at(&["sessions", session]);
+        let body = serde_json::json!({ "title": title });
+        self.send(limits::CALL_TIMEOUT, Method::PATCH, address, JSON, Some(&body), None).await.map(drop)
+    }
+
     /// Begins a session; its id is the answer.
     pub async fn create_session(&self, new: &NewSession) -> Result<String, AapError> {
         let created: CreatedSession = self.call(Method::POST, self.at(&["sessions"]), Some(new)).await?;
@@ -74,7 +87,7 @@ impl AapClient {
 
     pub async fn delete_session(&self, session: &str) -> Result<(), AapError> {
         let address = self.at(&["sessions", session]);
-        self.send(limits::CALL_TIMEOUT, Method::DELETE, address, JSON, None::<&()>).await.map(drop)
+        self.send(limits::CALL_TIMEOUT, Method::DELETE, address, JSON, None::<&()>, None).await.map(drop)
     }
 
     pub async fn history(&self, session: &str, kind: HistoryKind) -> Result<Vec<HistoryMessage>, AapError> {
@@ -91,7 +104,7 @@ impl AapClient {
     /// Asks for the end of a turn; it then ends by itself. `false` when the server has no such thing.
     pub async fn cancel_turn(&self, session: &str, turn: &str) -> Result<bool, AapError> {
         let address = self.at(&["sessions", session, "turns", turn, "cancel"]);
-        match self.send(limits::CALL_TIMEOUT, Method::POST, address, JSON, None::<&()>).await {
+        match self.send(limits::CALL_TIMEOUT, Method::POST, address, JSON, None::<&()>, None).await {
             Ok(_) => Ok(true),
             Err(why) if matches!(why.status(), Some(404 | 405 | 501)) => Ok(false),
             Err(why) => Err(why),
@@ -123,13 +136,14 @@ impl AapClient {
         address: Address,
         body: Option<&impl Serialize>,
     ) -> Result<T, AapError> {
-        let response = self.send(limits::CALL_TIMEOUT, method, address, JSON, body).await?;
+        let response = self.send(limits::CALL_TIMEOUT, method, address, JSON, body, None).await?;
         let whole = tokio::time::timeout(limits::CALL_TIMEOUT, whole_body(&self.base, response));
         let body = whole.await.map_err(|why| ClientError::unreachable(&self.base, &why))??;
         serde_json::from_slice(&body)
             .map_err(|why| self.unexpected(format!("the reply cannot be read: {why}")))
     }
 
+    /// With a key, servers of ours execute the same request once, however often it is sent.
     pub(super) async fn send(
         &self,
         patience: Duration,
@@ -137,9 +151,13 @@ impl AapClient {
         address: Address,
         accept: &str,
         body: Option<&impl Serialize>,
+        key: Option<&str>,
     ) -> Result<Response, AapError> {
         let url = address.into_url()?;
         let mut request = self.request(method, &url).header(ACCEPT, accept).header(CONTENT_TYPE, JSON);
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
         if let Some(body) = body {
             request =
                 request.body(serde_json::to_vec(body).expect("requests hold nothing that JSON cannot say"));

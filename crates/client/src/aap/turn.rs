@@ -67,9 +67,19 @@ enum TurnState {
 impl AapClient {
     /// Begins a turn, and answers once the server does.
     pub async fn turn(&self, session: &str, new: &NewTurn) -> Result<Turn, AapError> {
+        self.begin_turn(session, new, None).await
+    }
+
+    /// The same with a key: if no answer comes, the same request can be sent again, and servers of ours begin one turn.
+    pub async fn turn_once(&self, session: &str, new: &NewTurn, key: &str) -> Result<Turn, AapError> {
+        self.begin_turn(session, new, Some(key)).await
+    }
+
+    async fn begin_turn(&self, session: &str, new: &NewTurn, key: Option<&str>) -> Result<Turn, AapError> {
         let accept = if new.stream == Way::None { JSON } else { sse::MEDIA_TYPE };
         let address = self.at(&["sessions", session, "turns"]);
-        let response = self.send(limits::TURN_HEAD_MAX, Method::POST, address, accept, Some(new)).await?;
+        let response =
+            self.send(limits::TURN_HEAD_MAX, Method::POST, address, accept, Some(new), key).await?;
         let id = response.headers().get(TURN_ID).and_then(|id| id.to_str().ok());
         let id = id.filter(|id| !id.is_empty()).map(str::to_owned);
         // What came is looked at, and not what was asked for. Streams are known by not being JSON: some have no type.

@@ -187,7 +187,7 @@ pub struct NewSession {
 }
 
 /// A folder of the server's machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionWorkspace {
     /// From the root on.
@@ -204,7 +204,8 @@ pub struct CreatedSession {
     pub session_id: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// A session. Not of the protocol, but sent by servers of ours: everything from `title` on.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
     pub session_id: String,
@@ -212,6 +213,9 @@ pub struct SessionInfo {
     /// Tools that the application brought.
     #[serde(default)]
     pub tools: Vec<ToolSpec>,
+    pub title: Option<String>,
+    pub updated_at: Option<String>,
+    pub workspace: Option<SessionWorkspace>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -182,6 +182,9 @@ pub(crate) const ALLOWANCES_HELD: &str = "record.allowances_held";
 /// Record: those that were given in a run, so that they go with it. Key: run / allowance.
 pub(crate) const RUN_ALLOWANCES: &str = "record.run_allowances";
 
+/// Which of our sessions another program's session is recorded in. Key: tenant / a digest of its name.
+pub(crate) const RECORDED_SESSIONS: &str = "record.recorded_sessions";
+
 /// Record: nothing that stays; written and taken away to see whether there is space.
 pub(crate) const PROBE: &str = "record.probe";
 
@@ -237,6 +240,7 @@ pub(crate) const SPACES: &[&str] = &[
     ALLOWANCES,
     ALLOWANCES_HELD,
     RUN_ALLOWANCES,
+    RECORDED_SESSIONS,
     PROBE,
     IMPORTED,
 ];

@@ -31,6 +31,41 @@ impl WriteHandle {
         Ok(row)
     }
 
+    /// The session in which another program's session is recorded, made if there is none or if it was deleted. `name`
+    /// is a digest of how the program calls it.
+    pub async fn recorded_session(&self, name: &str, title: Option<String>) -> Result<SessionRow, Error> {
+        let key = rows::tenant_key(name);
+        let title = title.map(|title| self.redactor().text(&title).into_owned());
+        for _ in 0..limits::QUEUE_TRIES {
+            let found = self.ground().store().row(rows::RECORDED_SESSIONS, &key).await?;
+            let guard = match &found {
+                None => Guard::Absent,
+                Some(found) => {
+                    let session: SessionId = read_row(rows::RECORDED_SESSIONS, &found.key, &found.value)?;
+                    if let Some(row) = self.catalogue().session(session).await? {
+                        return Ok(row);
+                    }
+                    Guard::Version(found.version)
+                }
+            };
+            let stamp = self.ground().stamp();
+            let session = SessionId::new(self.ground().mint(stamp));
+            let row =
+                SessionRow { id: session, title: title.clone(), created_at: time::format_ms(stamp.now_ms) };
+            let rows = vec![
+                rows::put(rows::SESSIONS, rows::tenant_key(session), Guard::Absent, &row),
+                rows::put(rows::RECORDED_SESSIONS, key.as_str(), guard, &session),
+            ];
+            match self.ground().store().append(Append { rows, ..Append::default() }).await {
+                Ok(_) => return Ok(row),
+                // Another request was first.
+                Err(AppendError::GuardFailed { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::too_many_at_once("the recorded session"))
+    }
+
     /// Gives a session another title.
     pub async fn set_title(&self, session: SessionId, title: Option<String>) -> Result<SessionRow, Error> {
         let key = rows::tenant_key(session);

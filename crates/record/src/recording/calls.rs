@@ -32,7 +32,7 @@ pub enum How {
     Failed,
     Cancelled,
     TimedOut,
-    /// It was not carried out, because somebody or something said no.
+    /// It was not carried out, because a person or a rule said no.
     Refused,
 }
 
@@ -133,6 +133,13 @@ impl Recording {
         let fits =
             |call: &OpenCall| !call.invoked && !call.denied && call.name == name && call.input == input;
         self.calls.iter().find(|(id, call)| fits(call) && !asked(id)).map(|(id, _)| id.clone())
+    }
+
+    /// The open approval of a call of a tool with this input.
+    pub fn find_asked(&self, name: &str, input: &Value) -> Option<String> {
+        let (input, _) = keep(input, limits::VALUE_BYTES_MAX);
+        let fits = |id: &str| self.calls.get(id).is_some_and(|call| call.name == name && call.input == input);
+        self.prompts.iter().find(|(_, prompt)| fits(&prompt.call)).map(|(id, _)| id.clone())
     }
 
     /// Ids of the open calls.

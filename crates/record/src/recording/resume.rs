@@ -13,28 +13,37 @@ impl Recording {
     /// gets one. Pieces of text that waited for an earlier one are not in the run; their absence is seen again when the
     /// next piece comes.
     pub fn resume<'a>(source: &Source, events: impl IntoIterator<Item = (&'a str, &'a Value)>) -> Self {
-        let mut recording = Recording::blank(source);
-        let mut started = false;
+        let mut recording = Recording::resuming(source);
         for (kind, data) in events {
-            started |= kind == "run.started";
             recording.saw(kind, data);
         }
-        if started || recording.ended {
-            return recording;
-        }
-        recording.put_beginning();
+        recording.resumed();
         recording
     }
 
-    /// Takes note of an event that is in the run: of one that somebody else appended, such as the answer to an
+    /// The same event by event: [`Recording::saw`] each, then [`Recording::resumed`].
+    pub fn resuming(source: &Source) -> Self {
+        Recording::blank(source)
+    }
+
+    /// All events of the run were read.
+    pub fn resumed(&mut self) {
+        if !self.started && !self.ended {
+            self.put_beginning();
+        }
+    }
+
+    /// Takes note of an event that is in the run: of one that another client appended, such as the answer to an
     /// approval. What this recording handed out itself is not to be given back to it.
     pub fn saw(&mut self, kind: &str, data: &Value) {
         let text = |name: &str| data.get(name).and_then(Value::as_str);
         let number = |name: &str| data.get(name).and_then(Value::as_u64);
         let (call, turn) = (text("tool_call_id"), number("turn_index").unwrap_or(0));
         match kind {
+            "run.started" => self.started = true,
             "run.finished" | "run.failed" | "run.cancelled" => self.ended = true,
             "user.message" => {
+                self.prompted = true;
                 if let Some(id) = text("message_id") {
                     self.is_new(&format!("user {id}"));
                 }
@@ -42,6 +51,7 @@ impl Recording {
             "turn.started" => self.saw_turn_started(turn),
             "turn.completed" | "turn.failed" => self.saw_turn_over(),
             "assistant.text_delta" => {
+                self.spoken = true;
                 let delta = text("delta").unwrap_or("");
                 self.saw_delta(number("block_index").unwrap_or(0), delta, text("source_ref"));
             }

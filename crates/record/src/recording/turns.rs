@@ -178,6 +178,7 @@ impl Recording {
         let Some(turn) = &mut self.turns.open else { return };
         let Some(block) = turn.blocks.get_mut(name) else { return };
         block.text.push_str(delta);
+        self.spoken = true;
         let fields = Fields::new()
             .put("turn_index", turn.index)
             .put("block_index", block.index)

@@ -119,7 +119,11 @@ impl Reading {
                 self.people.find(&name, said.tool_call_id.as_ref())?;
                 let elsewhere = said.decided_elsewhere.is_some();
                 if elsewhere && (self.course.is_own() || said.decision != Decision::Cancelled) {
-                    return broken!("approval.elsewhere", "{} is decided elsewhere, but not withdrawn", name.1);
+                    return broken!(
+                        "approval.elsewhere",
+                        "{} is decided elsewhere, but not withdrawn",
+                        name.1
+                    );
                 }
                 if said.leaves_call_open() {
                     self.people.pending.remove(&name);

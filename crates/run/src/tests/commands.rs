@@ -178,14 +178,24 @@ fn a_producer_withdraws_its_own_approval_with_what_was_decided_elsewhere() {
         let mut story = Story::of(asked);
         story.does(append(&withdrawn("rejected")));
         assert_eq!(story.refuses(append("@invoke c")).rule, Some("approval.denied"));
-        assert_eq!(story.refuses(append(&withdrawn("approved"))).rule, Some("prompt.pending"), "the first one wins");
+        assert_eq!(
+            story.refuses(append(&withdrawn("approved"))).rule,
+            Some("prompt.pending"),
+            "the first one wins"
+        );
     }
     // It answers nothing, and withdraws only what is its own and pending.
     for (data, rule) in [
         ("{'approval_id':'a','decision':'cancelled','by':'editor'}", "append.runtime_only"),
         ("{'approval_id':'a','decision':'approved','by':'editor'}", "append.runtime_only"),
-        ("{'approval_id':'a','decision':'approved','by':'editor','decided_elsewhere':'approved'}", "approval.elsewhere"),
-        ("{'approval_id':'z','decision':'cancelled','by':'editor','decided_elsewhere':'approved'}", "prompt.pending"),
+        (
+            "{'approval_id':'a','decision':'approved','by':'editor','decided_elsewhere':'approved'}",
+            "approval.elsewhere",
+        ),
+        (
+            "{'approval_id':'z','decision':'cancelled','by':'editor','decided_elsewhere':'approved'}",
+            "prompt.pending",
+        ),
     ] {
         let no = Story::of("@ext\n@ask a c").refuses(append(&format!("approval.resolved {data}")));
         assert_eq!(no.rule, Some(rule), "{data}");

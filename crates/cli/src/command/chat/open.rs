@@ -66,7 +66,7 @@ pub(super) async fn open(chat: &Chat, client: &AapClient, mut typed: Typed) -> R
         }
         (created, _) => created?,
     };
-    let session = SessionInfo { session_id, agent: config, tools: Vec::new() };
+    let session = SessionInfo { session_id, agent: config, ..SessionInfo::default() };
     Ok(Opened { agent, session, typed, overrides: None, past: Vec::new(), works })
 }
 

@@ -6,34 +6,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::command::recorded::Agent;
 use crate::failure::Failure;
 
-/// An agent that reports what it does by hooks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Agent {
-    /// Claude Code
-    Claude,
-    /// Codex
-    Codex,
-    /// Gemini CLI
-    Gemini,
-}
-
 impl Agent {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Agent::Claude => "claude",
-            Agent::Codex => "codex",
-            Agent::Gemini => "gemini",
-        }
-    }
-
     /// The folder of the agent's own settings, as the agent finds it.
-    pub(super) fn folder(self) -> Result<PathBuf, Failure> {
+    pub(super) fn settings_folder(self) -> Result<PathBuf, Failure> {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from).map(Ok);
         let home = || {

@@ -343,7 +343,9 @@ fn node(text: &str, scanner: &mut Scanner<'_>, token: Token) -> Result<Node, Fau
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{Agent, Options};
+    use crate::command::recorded::Agent;
+
+    use super::super::format::Options;
     use super::*;
 
     fn groups() -> Vec<Group> {

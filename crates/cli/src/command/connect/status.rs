@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use recount_client::{Client, ClientError, Listing};
 use serde_json::{Value, json};
 
+use super::SettingsFile;
 use super::format::{asks, server_of};
-use super::{Agent, Place};
 use crate::command::hook::spool::Spool;
-use crate::command::hook::state_folder;
 use crate::command::invocation::{Invocation, block_on};
+use crate::command::recorded::{Agent, state_folder};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::render::clean;
 
 /// Fails if the agent is not recorded, so that a script can ask.
-pub(super) fn show(agent: Agent, places: &[Place], invocation: &Invocation) -> Result<(), Failure> {
+pub(super) fn show(agent: Agent, places: &[SettingsFile], invocation: &Invocation) -> Result<(), Failure> {
     let mut out = Output::new();
     let mut is_connected = false;
     for place in places {
@@ -44,7 +44,7 @@ pub(super) fn show(agent: Agent, places: &[Place], invocation: &Invocation) -> R
 
 fn show_one(
     agent: Agent,
-    place: &Place,
+    place: &SettingsFile,
     found: &[(String, Value)],
     server: &str,
     invocation: &Invocation,

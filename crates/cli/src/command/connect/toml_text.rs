@@ -1,116 +1,88 @@
-//! Hooks in Codex's `config.toml`: added and removed so that comments, order and all other tables stay.
+//! Hooks in Codex's `config.toml`: lines added at its end and cut out again, so that every other byte stays.
 //!
 //! Used only where a person already has hooks in that file; else they are in `hooks.json`. It must not know files. Look at
 //! [`add`] and [`remove`].
 
 use serde_json::Value;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike};
+use toml::{Table, Value as Item};
 
 use super::format::{Group, Handler};
 
-fn parse(text: &str) -> Result<DocumentMut, String> {
-    text.parse::<DocumentMut>().map_err(|why| format!("not valid TOML: {}", why.to_string().trim_end()))
+fn parse(text: &str) -> Result<Table, String> {
+    text.parse::<Table>().map_err(|why| {
+        let before = why.span().and_then(|place| text.get(..place.start)).unwrap_or_default();
+        format!("not valid TOML at line {}: {}", before.matches('\n').count() + 1, why.message())
+    })
 }
 
 /// Whether the file has hooks itself. What Codex notes there of trusted hooks is none.
 pub(super) fn has_hooks(text: &str) -> Result<bool, String> {
-    let document = parse(text)?;
-    let hooks = document.get("hooks").and_then(Item::as_table_like);
-    Ok(hooks.is_some_and(|hooks| hooks.iter().any(|(key, _)| key != "state")))
+    let hooks = parse(text)?.remove("hooks");
+    Ok(hooks.is_some_and(|hooks| hooks.as_table().is_none_or(|hooks| hooks.keys().any(|key| key != "state"))))
 }
 
 /// Whether the file turns hooks off.
 pub(super) fn are_hooks_off(text: &str) -> bool {
-    let Ok(document) = parse(text) else { return false };
-    let features = document.get("features").and_then(Item::as_table_like);
-    let is_off = |name: &str| features.and_then(|all| all.get(name)).and_then(Item::as_bool) == Some(false);
+    let features = parse(text).ok().and_then(|mut table| table.remove("features"));
+    let is_off = |name: &str| features.as_ref().and_then(|all| all.get(name)) == Some(&Item::Boolean(false));
     is_off("hooks") || is_off("codex_hooks")
+}
+
+/// The lines of a group.
+fn block(event: &str, command: &str, timeout: u64) -> String {
+    format!(
+        "\n[[hooks.{event}]]\n[[hooks.{event}.hooks]]\ntype = \"command\"\ncommand = {}\ntimeout = {timeout}\n",
+        Value::from(command)
+    )
 }
 
 /// Adds a group of each event after those that are there.
 pub(super) fn add(text: &str, groups: &[Group]) -> Result<String, String> {
-    let mut document = parse(text)?;
-    let hooks = document.entry("hooks").or_insert_with(|| {
-        let mut hooks = Table::new();
-        hooks.set_implicit(true);
-        Item::Table(hooks)
-    });
-    let hooks = hooks.as_table_like_mut().ok_or("\"hooks\" is not a table")?;
+    parse(text)?;
+    let mut after = text.to_owned();
+    if !after.is_empty() && !after.ends_with('\n') {
+        after.push('\n');
+    }
     for group in groups {
         let Handler::Command { command, timeout, .. } = group.handler() else { continue };
-        match hooks.get_mut(group.event) {
-            Some(Item::ArrayOfTables(all)) => all.push(table(command, *timeout)),
-            Some(Item::Value(toml_edit::Value::Array(all))) => all.push(inline(command, *timeout)),
-            Some(_) => return Err(format!("\"hooks.{}\" is not an array", group.event)),
-            None => {
-                let mut all = ArrayOfTables::new();
-                all.push(table(command, *timeout));
-                let is_inline = !insertable(hooks);
-                let item = if is_inline {
-                    Item::Value(toml_edit::Value::Array(Array::from_iter([inline(command, *timeout)])))
-                } else {
-                    Item::ArrayOfTables(all)
-                };
-                hooks.insert(group.event, item);
-            }
+        after.push_str(&block(group.event, command, *timeout));
+        // One that is written in another form than [[hooks.…]] cannot be added to.
+        if let Err(why) = parse(&after) {
+            return Err(format!(
+                "hooks.{} cannot be added to; write it as [[hooks.{0}]] ({why})",
+                group.event
+            ));
         }
     }
-    let text = document.to_string();
-    // What is written must be what Codex can read.
-    parse(&text).map(|_| text)
+    Ok(after)
 }
 
-/// Whether tables can be put into it: not into one that is written in one line.
-fn insertable(hooks: &dyn TableLike) -> bool {
-    !hooks.is_dotted() && hooks.iter().all(|(_, item)| !item.is_value()) || hooks.is_empty()
-}
-
-fn handler(command: &str, timeout: u64) -> InlineTable {
-    let mut handler = InlineTable::new();
-    handler.insert("type", "command".into());
-    handler.insert("command", command.into());
-    handler.insert("timeout", i64::try_from(timeout).unwrap_or(i64::MAX).into());
-    handler
-}
-
-fn inline(command: &str, timeout: u64) -> InlineTable {
-    let mut group = InlineTable::new();
-    group.insert("hooks", toml_edit::Value::Array(Array::from_iter([handler(command, timeout)])));
-    group
-}
-
-fn table(command: &str, timeout: u64) -> Table {
-    let mut handlers = ArrayOfTables::new();
-    handlers.push(handler(command, timeout).into_table());
-    let mut group = Table::new();
-    group.insert("hooks", Item::ArrayOfTables(handlers));
-    group
-}
-
-/// Removes the handlers that `is_ours` recognises, and what was made for them. Returns `None` if there is none.
+/// Removes the handlers that `is_ours` recognises. Returns `None` if there is none.
 pub(super) fn remove(text: &str, is_ours: &dyn Fn(&str, &Value) -> bool) -> Result<Option<String>, String> {
-    let mut document = parse(text)?;
-    let mut removed = false;
-    if let Some(hooks) = document.get_mut("hooks").and_then(Item::as_table_like_mut) {
-        let events: Vec<String> = hooks.iter().map(|(event, _)| event.to_owned()).collect();
-        for event in events {
-            let Some(item) = hooks.get_mut(&event) else { continue };
-            let before = groups_in(item);
-            let is_left = without_ours(item, &|handler| is_ours(&event, handler), &mut removed);
-            if before > 0 && !is_left {
-                hooks.remove(&event);
-            }
-        }
-    }
-    if !removed {
+    let ours = find(text, is_ours)?;
+    if ours.is_empty() {
         return Ok(None);
     }
-    let is_empty = document.get("hooks").and_then(Item::as_table_like).is_some_and(TableLike::is_empty);
-    let is_made = document.get("hooks").and_then(Item::as_table).is_some_and(Table::is_implicit);
-    if is_empty && is_made {
-        document.remove("hooks");
+    let mut left = text.to_owned();
+    for (event, handler) in &ours {
+        let command = handler["command"].as_str().unwrap_or_default();
+        let timeout = handler["timeout"].as_u64().unwrap_or_default();
+        let block = block(event, command, timeout);
+        let lines = block.trim_start_matches('\n');
+        let (at, length) = match (left.find(&block), left.find(lines)) {
+            (Some(at), _) => (at, block.len()),
+            (None, Some(at)) => (at, lines.len()),
+            (None, None) => {
+                return Err(format!("a hook of hooks.{event} was changed by hand; remove it by hand"));
+            }
+        };
+        left.replace_range(at..at + length, "");
     }
-    Ok(Some(document.to_string()))
+    // What is left must be what it was, without these.
+    match find(&left, is_ours)?.is_empty() {
+        true => Ok(Some(left)),
+        false => Err("hooks were changed by hand; remove them by hand".to_owned()),
+    }
 }
 
 /// Handlers that `is_ours` recognises, with their events.
@@ -118,95 +90,28 @@ pub(super) fn find(
     text: &str,
     is_ours: &dyn Fn(&str, &Value) -> bool,
 ) -> Result<Vec<(String, Value)>, String> {
-    let document = parse(text)?;
+    let table = parse(text)?;
     let mut found = Vec::new();
-    let Some(hooks) = document.get("hooks").and_then(Item::as_table_like) else { return Ok(found) };
-    for (event, item) in hooks.iter() {
-        let groups: Vec<&dyn TableLike> = match item {
-            Item::ArrayOfTables(all) => all.iter().map(|group| group as &dyn TableLike).collect(),
-            Item::Value(toml_edit::Value::Array(all)) => {
-                all.iter().filter_map(|group| group.as_inline_table().map(|group| group as _)).collect()
-            }
-            _ => continue,
-        };
-        for group in groups {
-            for handler in handlers_of(group.get("hooks")) {
-                if is_ours(event, &handler) {
-                    found.push((event.to_owned(), handler));
-                }
+    for (event, groups) in table.get("hooks").and_then(Item::as_table).into_iter().flatten() {
+        let groups = groups.as_array().into_iter().flatten();
+        let handlers = groups.filter_map(|group| group.get("hooks").and_then(Item::as_array)).flatten();
+        for handler in handlers.filter_map(|handler| serde_json::to_value(handler).ok()) {
+            if is_ours(event, &handler) {
+                found.push((event.clone(), handler));
             }
         }
     }
     Ok(found)
 }
 
-fn groups_in(item: &Item) -> usize {
-    match item {
-        Item::ArrayOfTables(all) => all.len(),
-        Item::Value(toml_edit::Value::Array(all)) => all.len(),
-        _ => 0,
-    }
-}
-
-/// Removes what is ours in the groups of an event. Returns whether a group is left.
-fn without_ours(item: &mut Item, is_ours: &dyn Fn(&Value) -> bool, removed: &mut bool) -> bool {
-    match item {
-        Item::ArrayOfTables(all) => {
-            all.retain(|group| !is_all_ours(group.get("hooks"), is_ours, removed));
-            all.iter_mut().for_each(|group| thin(group.get_mut("hooks"), is_ours, removed));
-            !all.is_empty()
-        }
-        Item::Value(toml_edit::Value::Array(all)) => {
-            all.retain(|group| {
-                let hooks = group.as_inline_table().and_then(|group| group.get("hooks"));
-                let hooks = hooks.map(|hooks| Item::Value(hooks.clone()));
-                !is_all_ours(hooks.as_ref(), is_ours, removed)
-            });
-            !all.is_empty()
-        }
-        _ => true,
-    }
-}
-
-fn is_all_ours(hooks: Option<&Item>, is_ours: &dyn Fn(&Value) -> bool, removed: &mut bool) -> bool {
-    let handlers = handlers_of(hooks);
-    let is_all = !handlers.is_empty() && handlers.iter().all(is_ours);
-    *removed |= is_all;
-    is_all
-}
-
-/// Removes our handlers from a group that has others.
-fn thin(hooks: Option<&mut Item>, is_ours: &dyn Fn(&Value) -> bool, removed: &mut bool) {
-    if let Some(Item::ArrayOfTables(all)) = hooks {
-        let before = all.len();
-        all.retain(|handler| !is_ours(&json_of(handler)));
-        *removed |= all.len() < before;
-    }
-}
-
-fn handlers_of(hooks: Option<&Item>) -> Vec<Value> {
-    match hooks {
-        Some(Item::ArrayOfTables(all)) => all.iter().map(|handler| json_of(handler)).collect(),
-        Some(Item::Value(toml_edit::Value::Array(all))) => {
-            all.iter().filter_map(toml_edit::Value::as_inline_table).map(|handler| json_of(handler)).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The texts of a handler, which is all that is looked at.
-fn json_of(handler: &dyn TableLike) -> Value {
-    let texts = handler.iter().filter_map(|(key, item)| Some((key.to_owned(), Value::from(item.as_str()?))));
-    Value::Object(texts.collect())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::format::{self, Agent, Options};
+    use super::super::format::{self, Options};
     use super::*;
+    use crate::command::recorded::Agent;
 
     fn groups() -> Vec<Group> {
-        format::groups(Agent::Codex, &Options::at("http://127.0.0.1:8765", "/usr/bin/recount"))
+        format::groups(Agent::Codex, &Options::at("http://127.0.0.1:8765", "/usr/bin/a \"b\" c/recount"))
     }
 
     fn ours(event: &str, handler: &Value) -> bool {
@@ -217,8 +122,7 @@ mod tests {
     fn round(before: &str) {
         let after = add(before, &groups()).unwrap();
         assert_eq!(find(&after, &ours).unwrap().len(), groups().len(), "{after}");
-        let kept = before.lines().all(|line| after.contains(line.trim_end_matches(" }")));
-        assert!(kept, "{after}");
+        assert!(after.starts_with(before), "{after}");
         let back = remove(&after, &ours).unwrap().unwrap();
         assert_eq!(back, before);
         assert_eq!(remove(&back, &ours).unwrap(), None);
@@ -233,22 +137,28 @@ mod tests {
         round(
             "[hooks]\n\n[[hooks.Stop]]\n  [[hooks.Stop.hooks]]\n  type = \"command\"\n  command = \"x\"\n\n[tui]\na = 1\n",
         );
-        round("[hooks.state]\n# trust\n\"/a:stop:0:0\" = { trusted_hash = \"sha256:1\" }\n");
+        round("[hooks.state]\n# trust\n\"/a:stop:0:0\" = { trusted_hash = \"sha256:1\" }\n\n\n");
     }
 
     #[test]
-    fn tables_that_codex_adds_meanwhile_stay() {
+    fn what_is_added_meanwhile_stays() {
         let before = "[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = \"command\"\ncommand = \"x\"\n";
         let after = add(before, &groups()).unwrap();
         let state = "\n[hooks.state.\"/c:stop:0:0\"]\ntrusted_hash = \"sha256:1\"\n";
-        let back = remove(&format!("{after}{state}"), &ours).unwrap().unwrap();
-        assert_eq!(back, format!("{before}{state}"));
+        let back = remove(&format!("# first\n{after}{state}"), &ours).unwrap().unwrap();
+        assert_eq!(back, format!("# first\n{before}{state}"));
+        let changed = after.replace("timeout = 5", "timeout = 5 # mine");
+        assert!(remove(&changed, &ours).unwrap_err().contains("by hand"));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused() {
         assert!(add("a = ", &groups()).unwrap_err().contains("not valid TOML"));
-        assert!(add("hooks = 1", &groups()).unwrap_err().contains("not a table"));
-        assert!(add("hooks.Stop = 1", &groups()).unwrap_err().contains("hooks.Stop"));
+        for text in
+            ["hooks = 1", "hooks.Stop = 1", "hooks = { Stop = [] }", "[hooks]\nStop = [{ hooks = [] }]"]
+        {
+            let why = add(text, &groups()).unwrap_err();
+            assert!(why.contains("cannot be added to; write it as [[hooks."), "{text}: {why}");
+        }
     }
 }

@@ -12,8 +12,8 @@ use recount_record::codex_rollouts::CodexRollout;
 use recount_record::transcript::Transcript;
 use serde_json::json;
 
-use super::session::{Session, Tally};
 use super::transcript_file::{Next, TranscriptFile};
+use super::transcript_import::{Tally, TranscriptImport};
 use crate::failure::Failure;
 use crate::limits;
 use crate::output::{Output, note};
@@ -43,8 +43,8 @@ impl From {
 }
 
 /// Where the import of a transcript is.
-struct Place {
-    session: Session,
+struct FollowedFile {
+    session: TranscriptImport,
     offset: u64,
     /// Looks without a new line.
     quiet: u32,
@@ -62,7 +62,7 @@ pub(super) async fn import(
         from,
         as_json,
         out: Output::new(),
-        places: BTreeMap::new(),
+        followed: BTreeMap::new(),
         left: BTreeMap::new(),
         failed: 0,
     };
@@ -91,7 +91,7 @@ struct Work {
     as_json: bool,
     out: Output,
     /// Of transcripts that are followed.
-    places: BTreeMap<PathBuf, Place>,
+    followed: BTreeMap<PathBuf, FollowedFile>,
     /// Lengths of those that are looked at again only when they have another.
     left: BTreeMap<PathBuf, u64>,
     failed: usize,
@@ -143,13 +143,13 @@ impl Work {
     /// Imports a transcript from its beginning.
     async fn first(&mut self, file: &Path, follow: bool) -> Result<(), Failure> {
         match self.from_beginning(file, follow).await {
-            Ok((place, is_half)) => {
+            Ok((file_state, is_half)) => {
                 // One that is followed may be just about to be written.
-                if !follow || place.session.tally.lines > 0 {
-                    self.tell(file, &place.session, is_half)?;
+                if !follow || file_state.session.tally.lines > 0 {
+                    self.tell(file, &file_state.session, is_half)?;
                 }
                 if follow {
-                    self.keep(file, place);
+                    self.keep(file, file_state);
                 }
                 Ok(())
             }
@@ -161,24 +161,24 @@ impl Work {
         }
     }
 
-    async fn from_beginning(&self, file: &Path, follow: bool) -> Result<(Place, bool), Failure> {
+    async fn from_beginning(&self, file: &Path, follow: bool) -> Result<(FollowedFile, bool), Failure> {
         let name = file.file_stem().and_then(|name| name.to_str()).ok_or_else(|| {
             Failure::Usage("its name is not UTF-8, and names its session; rename it".to_owned())
         })?;
-        let session = Session::open(&self.client, name, self.from.transcript()).await?;
-        let mut place = Place { session, offset: 0, quiet: 0 };
-        let is_half = read(file, &mut place).await?;
+        let session = TranscriptImport::open(&self.client, name, self.from.transcript()).await?;
+        let mut file_state = FollowedFile { session, offset: 0, quiet: 0 };
+        let is_half = read(file, &mut file_state).await?;
         let idle = || {
             let changed = fs::metadata(file).and_then(|about| about.modified()).ok()?;
             changed.elapsed().ok()
         };
         let is_idle = !is_half && idle().is_some_and(|time| time >= limits::TRANSCRIPT_IDLE);
         if follow && !is_idle {
-            place.session.flush().await?;
+            file_state.session.flush().await?;
         } else {
-            place.session.settle(is_idle).await?;
+            file_state.session.settle(is_idle).await?;
         }
-        Ok((place, is_half))
+        Ok((file_state, is_half))
     }
 
     /// Imports what a transcript that is followed has grown by.
@@ -188,39 +188,42 @@ impl Work {
             return Ok(());
         }
         self.left.remove(file);
-        let Some(place) = self.places.get_mut(file) else { return self.first(file, true).await };
-        if length < place.offset {
+        let Some(file_state) = self.followed.get_mut(file) else { return self.first(file, true).await };
+        if length < file_state.offset {
             note(&format!("{} is shorter than it was; it is read from its beginning", file.display()));
-            self.places.remove(file);
+            self.followed.remove(file);
             return self.first(file, true).await;
         }
-        let before = place.session.tally.clone();
-        let is_half = if length > place.offset { read(file, place).await? } else { false };
-        if before.lines == place.session.tally.lines {
-            place.quiet = place.quiet.saturating_add(1);
-            if place.quiet == limits::TRANSCRIPT_QUIET_POLLS {
-                place.session.settle(false).await?;
+        let before = file_state.session.tally.clone();
+        let is_half = if length > file_state.offset { read(file, file_state).await? } else { false };
+        if before.lines == file_state.session.tally.lines {
+            file_state.quiet = file_state.quiet.saturating_add(1);
+            if file_state.quiet == limits::TRANSCRIPT_QUIET_POLLS {
+                file_state.session.settle(false).await?;
             }
             return Ok(());
         }
-        place.quiet = 0;
-        place.session.flush().await?;
-        let Some(place) = self.places.remove(file) else { return Ok(()) };
-        self.tell(file, &place.session, is_half)?;
-        self.keep(file, place);
+        file_state.quiet = 0;
+        file_state.session.flush().await?;
+        let Some(file_state) = self.followed.remove(file) else { return Ok(()) };
+        self.tell(file, &file_state.session, is_half)?;
+        self.keep(file, file_state);
         Ok(())
     }
 
-    fn keep(&mut self, file: &Path, place: Place) {
-        if self.places.len() >= limits::TRANSCRIPTS_OPEN_MAX {
-            let quietest =
-                self.places.iter().max_by_key(|(_, place)| place.quiet).map(|(path, _)| path.clone());
+    fn keep(&mut self, file: &Path, file_state: FollowedFile) {
+        if self.followed.len() >= limits::TRANSCRIPTS_OPEN_MAX {
+            let quietest = self
+                .followed
+                .iter()
+                .max_by_key(|(_, file_state)| file_state.quiet)
+                .map(|(path, _)| path.clone());
             if let Some(path) = quietest {
-                self.places.remove(&path);
+                self.followed.remove(&path);
                 self.leave(&path);
             }
         }
-        self.places.insert(file.to_owned(), place);
+        self.followed.insert(file.to_owned(), file_state);
     }
 
     fn leave(&mut self, file: &Path) {
@@ -229,7 +232,7 @@ impl Work {
         }
     }
 
-    fn tell(&mut self, file: &Path, session: &Session, is_half: bool) -> Result<(), Failure> {
+    fn tell(&mut self, file: &Path, session: &TranscriptImport, is_half: bool) -> Result<(), Failure> {
         let tally = &session.tally;
         if self.as_json {
             return self.out.value(&json!({
@@ -272,20 +275,20 @@ impl Work {
     }
 }
 
-/// Imports the lines from a place on, and returns whether the last one is not complete.
-async fn read(file: &Path, place: &mut Place) -> Result<bool, Failure> {
+/// Imports the lines from a file_state on, and returns whether the last one is not complete.
+async fn read(file: &Path, file_state: &mut FollowedFile) -> Result<bool, Failure> {
     let unreadable = |why: std::io::Error| Failure::Usage(format!("it cannot be read: {why}"));
-    let mut lines =
-        TranscriptFile::open(file, place.offset, limits::TRANSCRIPT_LINE_BYTES_MAX).map_err(unreadable)?;
+    let mut lines = TranscriptFile::open(file, file_state.offset, limits::TRANSCRIPT_LINE_BYTES_MAX)
+        .map_err(unreadable)?;
     loop {
         let next = lines.next().map_err(unreadable)?;
         match &next {
-            Next::Line(line) => place.session.line(line).await?,
-            Next::NotText(line) => place.session.not_text(line).await?,
-            Next::TooLong(beginning) => place.session.too_long(beginning).await?,
+            Next::Line(line) => file_state.session.line(line).await?,
+            Next::NotText(line) => file_state.session.not_text(line).await?,
+            Next::TooLong(beginning) => file_state.session.too_long(beginning).await?,
             Next::Half => return Ok(true),
             Next::End => return Ok(false),
         }
-        place.offset = lines.offset;
+        file_state.offset = lines.offset;
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use recount_record::mcp::Side;
+use recount_record::mcp::McpSide;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,41 +11,41 @@ use crate::limits;
 
 /// Something for the recorder.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Item {
-    Line(Side, Vec<u8>),
+pub(super) enum McpItem {
+    Line(McpSide, Vec<u8>),
     /// The beginning of a line that is too long to be held.
-    LongLine(Side, Vec<u8>),
+    LongLine(McpSide, Vec<u8>),
     /// `Err` is how it ended, if that was not well.
     ServerEnded(Result<(), String>),
 }
 
 /// The end of the pumps. It never makes them wait.
-pub(super) struct Queue {
-    send: Sender<Item>,
+pub(super) struct McpQueue {
+    send: Sender<McpItem>,
     bytes: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
 }
 
 /// The end of the recorder.
-pub(super) struct Waiting {
-    receive: Receiver<Item>,
+pub(super) struct McpBacklog {
+    receive: Receiver<McpItem>,
     bytes: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
 }
 
-pub(super) fn queue() -> (Queue, Waiting) {
+pub(super) fn queue() -> (McpQueue, McpBacklog) {
     let (send, receive) = channel(limits::MCP_QUEUE_MESSAGES_MAX);
     let (bytes, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
-    let waiting = Waiting { receive, bytes: Arc::clone(&bytes), dropped: Arc::clone(&dropped) };
-    (Queue { send, bytes, dropped }, waiting)
+    let waiting = McpBacklog { receive, bytes: Arc::clone(&bytes), dropped: Arc::clone(&dropped) };
+    (McpQueue { send, bytes, dropped }, waiting)
 }
 
-impl Queue {
+impl McpQueue {
     /// What does not fit is dropped and counted.
-    fn push(&self, side: Side, line: Vec<u8>, is_long: bool) {
+    fn push(&self, side: McpSide, line: Vec<u8>, is_long: bool) {
         let size = line.len();
         let fits = self.bytes.load(Ordering::Relaxed) + size <= limits::MCP_QUEUE_BYTES_MAX;
-        let item = if is_long { Item::LongLine(side, line) } else { Item::Line(side, line) };
+        let item = if is_long { McpItem::LongLine(side, line) } else { McpItem::Line(side, line) };
         if fits && self.send.try_send(item).is_ok() {
             self.bytes.fetch_add(size, Ordering::Relaxed);
         } else {
@@ -54,27 +54,27 @@ impl Queue {
     }
 
     /// Waits for room, as nothing follows.
-    pub(super) async fn push_last(&self, item: Item) {
+    pub(super) async fn push_last(&self, item: McpItem) {
         // The recorder may be gone.
         drop(self.send.send(item).await);
     }
 }
 
-impl Waiting {
-    pub(super) async fn next(&mut self) -> Option<Item> {
+impl McpBacklog {
+    pub(super) async fn next(&mut self) -> Option<McpItem> {
         let item = self.receive.recv().await?;
         self.taken(&item);
         Some(item)
     }
 
-    pub(super) fn next_now(&mut self) -> Option<Item> {
+    pub(super) fn next_now(&mut self) -> Option<McpItem> {
         let item = self.receive.try_recv().ok()?;
         self.taken(&item);
         Some(item)
     }
 
-    fn taken(&self, item: &Item) {
-        if let Item::Line(_, line) | Item::LongLine(_, line) = item {
+    fn taken(&self, item: &McpItem) {
+        if let McpItem::Line(_, line) | McpItem::LongLine(_, line) = item {
             self.bytes.fetch_sub(line.len(), Ordering::Relaxed);
         }
     }
@@ -89,11 +89,11 @@ impl Waiting {
 pub(super) async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    side: Side,
-    queue: &Queue,
+    side: McpSide,
+    queue: &McpQueue,
 ) {
     let mut buffer = vec![0; limits::MCP_READ_BYTES];
-    let mut lines = Lines::default();
+    let mut lines = LineCutter::default();
     loop {
         let Ok(read) = from.read(&mut buffer).await else { break };
         if read == 0 {
@@ -110,12 +110,12 @@ pub(super) async fn forward(
 
 /// The line that is not whole yet.
 #[derive(Default)]
-struct Lines {
+struct LineCutter {
     line: Vec<u8>,
     is_long: bool,
 }
 
-impl Lines {
+impl LineCutter {
     fn take(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>, bool)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let room = limits::MCP_LINE_BYTES_MAX - self.line.len();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn lines_are_cut_and_long_ones_are_shortened() {
-        let mut lines = Lines::default();
+        let mut lines = LineCutter::default();
         let mut got: Vec<(Vec<u8>, bool)> = Vec::new();
         lines.take(b"{\"a\"", |line, long| got.push((line, long)));
         lines.take(b":1}\n\n{}", |line, long| got.push((line, long)));
@@ -163,10 +163,10 @@ mod tests {
     fn what_does_not_fit_is_counted() {
         let (queue, mut waiting) = queue();
         for _ in 0..=limits::MCP_QUEUE_MESSAGES_MAX {
-            queue.push(Side::Client, b"{}".to_vec(), false);
+            queue.push(McpSide::Client, b"{}".to_vec(), false);
         }
         assert_eq!(waiting.take_dropped(), 1);
         assert_eq!(waiting.take_dropped(), 0);
-        assert_eq!(waiting.next_now(), Some(Item::Line(Side::Client, b"{}".to_vec())));
+        assert_eq!(waiting.next_now(), Some(McpItem::Line(McpSide::Client, b"{}".to_vec())));
     }
 }

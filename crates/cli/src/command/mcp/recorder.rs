@@ -1,5 +1,5 @@
 //! Records one connection as an external run: created with its first message, appended to exactly once, whatever the server
-//! does meanwhile. See [`Recorder::run`].
+//! does meanwhile. See [`McpRecorder::run`].
 
 use std::collections::VecDeque;
 
@@ -10,11 +10,11 @@ use recount_record::mcp::McpRecording;
 use recount_record::{Draft, Ending, cut};
 use serde_json::value::to_raw_value;
 
-use super::pump::{Item, Waiting};
+use super::pump::{McpBacklog, McpItem};
 use crate::limits;
 use crate::output::note;
 
-pub(super) struct Recorder {
+pub(super) struct McpRecorder {
     client: Client,
     recording: McpRecording,
     /// The command, for the run's title.
@@ -33,11 +33,11 @@ pub(super) struct Recorder {
     is_refused: bool,
 }
 
-impl Recorder {
+impl McpRecorder {
     pub(super) fn new(client: Client, command: &[String]) -> Self {
         let program =
             command.first().map_or("server", |program| program.rsplit('/').next().unwrap_or(program));
-        Recorder {
+        McpRecorder {
             client,
             recording: McpRecording::begin(program),
             command: cut(&command.join(" "), limits::MCP_TITLE_BYTES_MAX).0.to_owned(),
@@ -54,7 +54,7 @@ impl Recorder {
     }
 
     /// Records until the connection is over.
-    pub(super) async fn run(mut self, mut items: Waiting) {
+    pub(super) async fn run(mut self, mut items: McpBacklog) {
         loop {
             let pause = if self.is_away { limits::MCP_RETRY } else { limits::MCP_GATHER };
             tokio::select! {
@@ -81,20 +81,20 @@ impl Recorder {
         }
     }
 
-    fn take(&mut self, item: Item) {
+    fn take(&mut self, item: McpItem) {
         match item {
-            Item::Line(side, line) => match std::str::from_utf8(&line) {
+            McpItem::Line(side, line) => match std::str::from_utf8(&line) {
                 Ok(line) => self.recording.line(side, line.trim_end_matches(['\n', '\r'])),
                 Err(_) => self.recording.line(side, &String::from_utf8_lossy(&line)),
             },
-            Item::LongLine(side, line) => {
+            McpItem::LongLine(side, line) => {
                 let beginning = String::from_utf8_lossy(&line);
                 self.recording.too_long(side, &beginning, limits::MCP_LINE_BYTES_MAX);
             }
-            Item::ServerEnded(Ok(())) => {
+            McpItem::ServerEnded(Ok(())) => {
                 self.recording.end(Ending::Finished { status: "completed".to_owned() });
             }
-            Item::ServerEnded(Err(how)) => {
+            McpItem::ServerEnded(Err(how)) => {
                 let message = format!("the MCP server {how}");
                 self.recording.end(Ending::Failed { code: "server_ended".to_owned(), message });
             }

@@ -34,8 +34,10 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
                 (Some(scope), Some(id)) => format!(", always in this {scope} ({id})"),
                 _ => String::new(),
             };
+            let elsewhere =
+                data.text("decided_elsewhere").map_or(String::new(), |word| format!(", {word} elsewhere"));
             Sentence::with(
-                format!("{approval} {} by {by}{always}", data.text("decision")?),
+                format!("{approval} {} by {by}{elsewhere}{always}", data.text("decision")?),
                 data.text("comment"),
             )
         }

@@ -1,7 +1,7 @@
 //! Imports one transcript: its task, a run for each request, each line once.
 //!
 //! Which lines are in the log is read from the log: the raw event of each line carries its key. It must never know
-//! formats. Look at [`Session`].
+//! formats. Look at [`TranscriptImport`].
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -9,7 +9,9 @@ use recount_aaep_kit::World;
 use recount_client::reply::{Gap, Run};
 use recount_client::request::{AgentName, AppendEvents, CreateRun, CreateTask, NewEvent, Producer};
 use recount_client::{Client, Listing};
-use recount_record::transcript::{Line, Place, Step, Transcript, apply, apply_raw, apply_steps};
+use recount_record::transcript::{
+    LinePlace, Transcript, TranscriptLine, TranscriptStep, apply, apply_raw, apply_steps,
+};
 use recount_record::{Draft, Ending, Recording, map_id};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,7 +35,7 @@ pub(super) struct Tally {
     pub(super) unknown: BTreeMap<String, u64>,
 }
 
-pub(super) struct Session {
+pub(super) struct TranscriptImport {
     client: Client,
     /// The name of the transcript, as an id.
     name: String,
@@ -43,7 +45,7 @@ pub(super) struct Session {
     /// Keys of the lines that are in the log.
     recorded: HashSet<String>,
     open: Option<OpenRun>,
-    held: Vec<(Line, String)>,
+    held: Vec<(TranscriptLine, String)>,
     held_bytes: usize,
     dropped: u64,
     has_runs: bool,
@@ -67,14 +69,14 @@ struct Stored {
     data: Value,
 }
 
-impl Session {
+impl TranscriptImport {
     /// Reads what is in the log of the transcript with this name.
     pub(super) async fn open(
         client: &Client,
         name: &str,
         transcript: Box<dyn Transcript>,
     ) -> Result<Self, Failure> {
-        let mut session = Session {
+        let mut session = TranscriptImport {
             client: client.clone(),
             name: map_id(name),
             transcript,
@@ -171,16 +173,16 @@ impl Session {
 
     pub(super) async fn not_text(&mut self, lossy: &str) -> Result<(), Failure> {
         self.number += 1;
-        self.take(Line::invalid(self.number, lossy, "it is not UTF-8"), lossy).await
+        self.take(TranscriptLine::invalid(self.number, lossy, "it is not UTF-8"), lossy).await
     }
 
     pub(super) async fn too_long(&mut self, beginning: &str) -> Result<(), Failure> {
         self.number += 1;
-        let line = Line::too_long(self.number, beginning, limits::TRANSCRIPT_LINE_BYTES_MAX);
+        let line = TranscriptLine::too_long(self.number, beginning, limits::TRANSCRIPT_LINE_BYTES_MAX);
         self.take(line, beginning).await
     }
 
-    async fn take(&mut self, line: Line, raw: &str) -> Result<(), Failure> {
+    async fn take(&mut self, line: TranscriptLine, raw: &str) -> Result<(), Failure> {
         self.tally.lines += 1;
         if self.recorded.contains(&map_id(&line.key)) {
             self.tally.already_present += 1;
@@ -189,31 +191,33 @@ impl Session {
         if let Some(kind) = &line.unknown {
             *self.tally.unknown.entry(kind.clone()).or_default() += 1;
         }
-        let is_gap = |step: &Step| matches!(step, Step::Gap { reason: "line_invalid" | "line_too_long", .. });
+        let is_gap = |step: &TranscriptStep| {
+            matches!(step, TranscriptStep::Gap { reason: "line_invalid" | "line_too_long", .. })
+        };
         self.tally.invalid += u64::from(line.steps.iter().any(is_gap));
         match &line.place {
-            Place::Begins { title, request } => {
+            LinePlace::Begins { title, request } => {
                 self.close(&line.before).await?;
                 self.create(title, Some(request)).await?;
             }
-            Place::Within if self.open.is_none() => {
+            LinePlace::Within if self.open.is_none() => {
                 let title = if self.has_runs { "(continued)" } else { "(beginning not in the transcript)" };
                 self.create(title, None).await?;
             }
-            Place::Around if self.open.is_none() => {
+            LinePlace::Around if self.open.is_none() => {
                 self.hold(line, raw);
                 return Ok(());
             }
-            Place::Within | Place::Around => {}
+            LinePlace::Within | LinePlace::Around => {}
         }
         self.record(&line, raw, apply).await
     }
 
     async fn record(
         &mut self,
-        line: &Line,
+        line: &TranscriptLine,
         raw: &str,
-        how: fn(&mut Recording, &Line, &str) -> Vec<Draft>,
+        how: fn(&mut Recording, &TranscriptLine, &str) -> Vec<Draft>,
     ) -> Result<(), Failure> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let drafts = how(&mut open.recording, line, raw);
@@ -228,7 +232,7 @@ impl Session {
     }
 
     /// Keeps a line for the next run.
-    fn hold(&mut self, line: Line, raw: &str) {
+    fn hold(&mut self, line: TranscriptLine, raw: &str) {
         self.held_bytes += raw.len();
         self.held.push((line, raw.to_owned()));
         while self.held.len() > limits::TRANSCRIPT_HELD_LINES_MAX
@@ -283,7 +287,7 @@ impl Session {
     }
 
     /// Ends the run that is open.
-    async fn close(&mut self, steps: &[Step]) -> Result<(), Failure> {
+    async fn close(&mut self, steps: &[TranscriptStep]) -> Result<(), Failure> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let mut drafts = apply_steps(&mut open.recording, steps);
         open.recording.end(Ending::Finished { status: "end_not_seen".to_owned() });

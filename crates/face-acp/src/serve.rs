@@ -1,0 +1,114 @@
+//! The loop of a connection: reads messages of the editor, and runs everything that is in progress on one task.
+//!
+//! Messages are read while requests are in progress, up to a bound. It must not know what a method does. Look at [`serve`].
+
+mod connection;
+mod dispatch;
+mod ending;
+mod follow;
+mod prompts;
+mod reader;
+mod replay;
+mod session;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use recount_client::Client;
+use recount_client::aap::AapClient;
+use recount_world::World;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use self::connection::Connection;
+use self::reader::{Line, Reader};
+use crate::error::{PARSE_ERROR, RpcError};
+use crate::limits;
+use crate::rpc::{self, Incoming, Malformed};
+
+/// What the agent of an editor is started with.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The agent of the server.
+    pub agent: String,
+    /// `in_place` or `clone`.
+    pub workspace_mode: String,
+    /// Whether sessions are opened without the MCP servers that the editor names, instead of refused.
+    pub without_mcp_servers: bool,
+    /// Values for the agent's options in new sessions.
+    pub options: BTreeMap<String, String>,
+}
+
+/// Serves one editor until it closes `input`. `note` gets words for the person who runs the program.
+pub async fn serve(
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin + 'static,
+    clients: (Client, AapClient),
+    options: Options,
+    note: impl Fn(&str) + 'static,
+) -> std::io::Result<()> {
+    let connection =
+        Rc::new(Connection::new(Box::new(output), clients, World::real(), options, Box::new(note)));
+    let mut reader = Reader::new(input);
+    let mut running = FuturesUnordered::new();
+    loop {
+        running.extend(connection.take_spawned());
+        if connection.is_gone() {
+            return Ok(());
+        }
+        tokio::select! {
+            line = reader.next(), if connection.requests() < limits::REQUESTS_MAX => match line? {
+                Some(line) => receive(&connection, line),
+                None => break,
+            },
+            Some(()) = running.next(), if !running.is_empty() => {}
+            () = connection.woken() => {}
+        }
+    }
+    // What was asked for before the end of the input is done, and runs go on at the server.
+    let finish = async {
+        while connection.requests() > 0 && !connection.is_gone() {
+            running.extend(connection.take_spawned());
+            tokio::select! {
+                Some(()) = running.next(), if !running.is_empty() => {}
+                () = connection.woken() => {}
+            }
+        }
+    };
+    // A request that takes longer is dropped; it changed at the server what it changed.
+    drop(tokio::time::timeout(limits::CLOSE_WAIT, finish).await);
+    Ok(())
+}
+
+fn receive(connection: &Rc<Connection>, line: Line) {
+    let read = match line {
+        Line::Whole(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => return,
+        Line::Whole(bytes) => rpc::read(&bytes),
+        Line::TooLong => {
+            let why = format!("the message is longer than {} bytes", limits::MESSAGE_BYTES_MAX);
+            Err(Malformed { id: serde_json::Value::Null, error: RpcError::new(PARSE_ERROR, why) })
+        }
+    };
+    match read {
+        Ok(Incoming::Answer { id, outcome }) => connection.answered(&id, outcome),
+        Ok(Incoming::Notification { method, params }) => dispatch::notified(connection, &method, &params),
+        Ok(Incoming::Request { id, method, params }) => {
+            let (this, request) = (connection.clone(), connection.begin());
+            connection.spawn(async move {
+                if let Some(answer) = dispatch::request(&this, &id, &method, &params).await {
+                    this.answer(&id, answer).await;
+                }
+                drop(request);
+            });
+        }
+        Err(Malformed { id, error }) => {
+            let (this, request) = (connection.clone(), connection.begin());
+            connection.spawn(async move {
+                this.answer(&id, Err(error)).await;
+                drop(request);
+            });
+        }
+    }
+}

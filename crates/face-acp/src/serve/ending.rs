@@ -1,0 +1,64 @@
+//! The answer to a prompt: when its run ends, or waits for the user's next message.
+//!
+//! It must not know events. Look at [`answer`].
+
+use serde_json::json;
+
+use super::connection::Connection;
+use super::session::{Following, Prompting, Session};
+use crate::error::{INTERNAL_ERROR, RpcError};
+use crate::project::{Ending, Used};
+
+/// Answers the prompt in progress, if it is about this run.
+pub(super) async fn answer(
+    this: &Connection,
+    session: &Session,
+    run: &str,
+    ending: &Ending,
+    used: Used,
+) -> bool {
+    if session.prompting().is_none_or(|prompting| prompting.run.as_deref() != Some(run)) {
+        return false;
+    }
+    let Some(Prompting { request, is_cancelled, .. }) = session.end_prompt() else { return false };
+    let reason = match ending {
+        _ if is_cancelled => "cancelled",
+        Ending::Cancelled { .. } => "cancelled",
+        Ending::Stopped(reason) => reason,
+        Ending::Failed { code, message, retriable } => {
+            let data = json!({ "code": code, "retryable": retriable, "runId": run });
+            let error = RpcError::new(INTERNAL_ERROR, format!("the run failed: {message} ({code})"));
+            this.answer(&request, Err(RpcError { data: Some(data), ..error })).await;
+            return true;
+        }
+    };
+    let Used { input_tokens, output_tokens, cost_micros_usd } = used;
+    let result = json!({
+        "stopReason": reason,
+        "usage": {
+            "totalTokens": input_tokens + output_tokens,
+            "inputTokens": input_tokens,
+            "outputTokens": output_tokens,
+        },
+        "_meta": { "recount": { "runId": run, "costMicrosUsd": cost_micros_usd } },
+    });
+    this.answer(&request, Ok(result)).await;
+    true
+}
+
+/// Answers the prompt in progress with an error, if it is about this run.
+pub(super) async fn fail(this: &Connection, session: &Session, run: &str, error: RpcError) {
+    if session.prompting().is_some_and(|prompting| prompting.run.as_deref() == Some(run)) {
+        if let Some(prompting) = session.end_prompt() {
+            this.answer(&prompting.request, Err(error)).await;
+        }
+    }
+}
+
+/// A run that waits for the user's next message ends the prompt in progress; the run does not end.
+pub(super) async fn end_if_waiting(this: &Connection, session: &Session, following: &Following) {
+    if session.waits_for_words(following) {
+        let used = following.projector.borrow().used();
+        answer(this, session, &following.run, &Ending::Stopped("end_turn"), used).await;
+    }
+}

@@ -1,0 +1,143 @@
+//! The sessions in memory: finds the task of a hook's session, or starts it, within bounds.
+//!
+//! What is in memory can be rebuilt from the log, so forgetting a session costs a read and nothing else.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use recount_engine::{EngineInstance, Visitor};
+use recount_event::Code;
+use recount_record::hooks::{Hook, Seen};
+use recount_world::Kind;
+use serde_json::Value;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::error::Refusal;
+use crate::limits;
+use crate::session::{Ask, Incoming, Session, SessionName};
+
+/// What the face keeps between requests. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct FaceState {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    sessions: Mutex<Sessions>,
+    queued_bytes: Arc<AtomicUsize>,
+    asking: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    live: HashMap<Key, Live>,
+    /// Digests of sessions that this process has seen.
+    seen: HashSet<u64>,
+}
+
+type Key = (EngineInstance, &'static str, String);
+
+struct Live {
+    inbox: mpsc::Sender<Incoming>,
+    used: Instant,
+    /// Permissions that it holds open.
+    asking: Arc<AtomicUsize>,
+}
+
+/// Counts something for as long as it lives.
+pub(crate) struct Counted(Arc<AtomicUsize>, usize);
+
+impl Counted {
+    /// `None` beyond the bound.
+    fn within(counter: &Arc<AtomicUsize>, more: usize, max: usize) -> Option<Self> {
+        let before = counter.fetch_add(more, Ordering::SeqCst);
+        let counted = Counted(counter.clone(), more);
+        (before + more <= max).then_some(counted)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::SeqCst);
+    }
+}
+
+impl FaceState {
+    /// Records a hook in its session's turn and returns what the agent is answered.
+    pub(crate) async fn record(
+        &self,
+        visitor: Visitor,
+        hook: Hook,
+        ask: Option<Duration>,
+        bytes: usize,
+    ) -> Result<Value, Refusal> {
+        let busy = |what: &str| Refusal::new(Code::StoreBusy, format!("{what}; the hook is not recorded"));
+        let Some(queued) = Counted::within(&self.inner.queued_bytes, bytes, limits::QUEUED_BYTES_MAX) else {
+            return Err(busy("too many hooks wait to be recorded"));
+        };
+        let is_permission = matches!(hook.seen, Seen::Permission { .. });
+        let wait = ask.filter(|_| is_permission && hook.agent != "gemini");
+        // Beyond the bound the agent's own dialog decides.
+        let held = wait.and_then(|_| Counted::within(&self.inner.asking, 1, limits::ASKING_MAX));
+        let ask = wait.zip(held).map(|(wait, held)| Ask { wait, _held: held });
+        let (to, mut answer) = oneshot::channel();
+        let waits = ask.as_ref().map_or(limits::RECORD_WAIT, |ask| ask.wait + limits::RECORD_WAIT);
+        let inbox = self.inbox(&visitor, &hook)?;
+        let full = || busy("too many hooks of this session wait to be recorded");
+        match inbox.try_send(Incoming { hook, ask, to, _queued: queued }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(full()),
+            // It has just left memory.
+            Err(TrySendError::Closed(incoming)) => {
+                self.inbox(&visitor, &incoming.hook)?.try_send(incoming).map_err(|_| full())?;
+            }
+        }
+        drop(inbox);
+        match tokio::time::timeout(waits, &mut answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(busy("the server is shutting down")),
+            // The append goes on; the agent does not wait for a slow disk.
+            Err(_) => Ok(Value::Null),
+        }
+    }
+
+    /// The inbox of a session, whose task is started if there is none.
+    fn inbox(&self, visitor: &Visitor, hook: &Hook) -> Result<mpsc::Sender<Incoming>, Refusal> {
+        let key: Key = (visitor.engine.instance(), hook.agent, hook.session.clone());
+        let now = recount_world::moment();
+        let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = sessions.live.get_mut(&key)
+            && !live.inbox.is_closed()
+        {
+            live.used = now;
+            return Ok(live.inbox.clone());
+        }
+        sessions.live.retain(|_, live| !live.inbox.is_closed());
+        if sessions.live.len() >= limits::SESSIONS_MAX {
+            let waiting = |live: &Live| live.asking.load(Ordering::SeqCst) > 0;
+            let oldest =
+                sessions.live.iter().filter(|(_, live)| !waiting(live)).min_by_key(|(_, live)| live.used);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                return Err(Refusal::new(Code::StoreBusy, "too many sessions wait for a permission"));
+            };
+            // Its task finishes what is in its inbox and ends.
+            sessions.live.remove(&oldest);
+        }
+        let name = SessionName::of(hook.agent, &hook.session);
+        if sessions.seen.len() >= limits::SEEN_MAX {
+            sessions.seen.clear();
+        }
+        let is_known = !sessions.seen.insert(name.short());
+        let (inbox, receiver) = mpsc::channel(limits::QUEUE_MAX);
+        let asking = Arc::new(AtomicUsize::new(0));
+        let session = Session::new(visitor.clone(), hook.agent, name, is_known, asking.clone());
+        visitor.engine.world().tasks.spawn(Kind::Effect, |shutdown| session.work(receiver, shutdown));
+        sessions.live.insert(key, Live { inbox: inbox.clone(), used: now, asking });
+        Ok(inbox)
+    }
+}

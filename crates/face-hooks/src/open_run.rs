@@ -1,0 +1,121 @@
+//! The run that a session's hooks are recorded in: opened, rebuilt from the log, appended to.
+
+use recount_engine::{Engine, Error, Failure, ListQuery, NewRun, RunRow, Triple};
+use recount_event::family::run::{Agent, Driver, Queued, RunKind};
+use recount_event::{Code, Event, ForeignId, RunId, SessionId, codec, door};
+use recount_record::hooks::{self, Hook};
+use recount_record::{Draft, Recording};
+use serde_json::Value;
+
+use crate::limits;
+
+/// What the batches of this face name as their producer.
+const PRODUCER: &str = "recount-hooks";
+
+/// A run that is open, and what is known of it.
+pub(crate) struct OpenRun {
+    engine: Engine,
+    pub(crate) id: RunId,
+    pub(crate) recording: Recording,
+    /// The last event that is known.
+    pub(crate) last: Option<u64>,
+    epoch: u64,
+    seq: u64,
+}
+
+impl OpenRun {
+    /// Opens a run for a hook.
+    pub(crate) async fn create(
+        engine: &Engine,
+        session: SessionId,
+        hook: &Hook,
+        (by, epoch): (&str, u64),
+    ) -> Result<Self, Error> {
+        let mut queued = Queued::new(RunKind::External);
+        queued.driver = Driver::External;
+        queued.title = Some(hook.title());
+        queued.requested_by = Some(by.to_owned());
+        queued.agent = Some(Agent { name: hook.agent.to_owned(), version: hook.version.clone() });
+        let new = NewRun { queued, task: None, session: Some(session), resumed_from: None };
+        let (id, receipt) = engine.write().create_run(new).await?;
+        let mut recording = Recording::begin(&hooks::source(hook.agent, hook.version.clone()));
+        recording.note("session", &hook.session_facts());
+        Ok(OpenRun {
+            engine: engine.clone(),
+            id,
+            recording,
+            last: Some(receipt.last_sequence),
+            epoch,
+            seq: 0,
+        })
+    }
+
+    /// Rebuilds what is known of a run from its events.
+    pub(crate) async fn load(engine: &Engine, id: RunId, agent: &str, epoch: u64) -> Result<Self, Error> {
+        let mut recording = Recording::resuming(&hooks::source(agent, None));
+        let mut last = None;
+        loop {
+            let (page, has_more) = engine.read().read_run(id, last, limits::APPEND_EVENTS_MAX).await?;
+            for (sequence, bytes) in &page {
+                last = Some(*sequence);
+                if let Some((kind, data)) = codec::decode(bytes).ok().as_ref().map(data_of) {
+                    recording.saw(&kind, &data);
+                }
+            }
+            if !has_more || page.is_empty() {
+                break;
+            }
+        }
+        recording.resumed();
+        Ok(OpenRun { engine: engine.clone(), id, recording, last, epoch, seq: 0 })
+    }
+
+    /// The newest run of a session.
+    pub(crate) async fn newest(engine: &Engine, session: SessionId) -> Result<Option<RunRow>, Error> {
+        let newest = ListQuery { limit: 1, ..ListQuery::default() };
+        Ok(engine.catalogue().list_session_runs(session, &newest).await?.items.pop())
+    }
+
+    /// The ids of the messages at the beginning of a run.
+    pub(crate) async fn messages(engine: &Engine, id: RunId) -> Result<Vec<String>, Error> {
+        let (page, _) = engine.read().read_run(id, None, 32).await?;
+        let events = page.iter().filter_map(|(_, bytes)| codec::decode(bytes).ok());
+        let messages = events.filter(|event| event.type_name() == "user.message");
+        Ok(messages.filter_map(|event| data_of(&event).1["message_id"].as_str().map(str::to_owned)).collect())
+    }
+
+    /// Appends what was recorded. After an error the recording is not what the log has: load it again.
+    pub(crate) async fn append(&mut self) -> Result<(), Error> {
+        let drafts = self.recording.drain();
+        for part in drafts.chunks(limits::APPEND_EVENTS_MAX) {
+            let drafts = part.iter().map(checked).collect::<Result<Vec<_>, Error>>()?;
+            let producer = ForeignId::parse(PRODUCER).expect("the name of this producer is an identifier");
+            let triple = Triple { producer, epoch: self.epoch, seq: self.seq };
+            let receipt = self.engine.write().ingest(self.id, triple, drafts).await?;
+            self.seq += 1;
+            self.last = self.last.max(Some(receipt.last_sequence));
+        }
+        Ok(())
+    }
+}
+
+/// The type and data of an event.
+pub(crate) fn data_of(event: &Event) -> (String, Value) {
+    let written;
+    let text = match &event.body.verbatim {
+        Some(text) => text.as_ref(),
+        None => {
+            written = event.payload().write();
+            written.as_str()
+        }
+    };
+    (event.type_name().to_owned(), serde_json::from_str(text).unwrap_or(Value::Null))
+}
+
+/// A draft as the engine takes it. What `recount-record` makes is legal, so a refusal is a bug there.
+fn checked(draft: &Draft) -> Result<recount_event::Draft, Error> {
+    door::draft(&draft.kind, &draft.data.to_string()).map_err(|why| {
+        let message = format!("a hook was translated to a {} that is refused: {why}", draft.kind);
+        Error::Failed(Failure { code: Code::Internal, message, retry_after: None, damage: None })
+    })
+}

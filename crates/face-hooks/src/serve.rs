@@ -1,0 +1,141 @@
+//! The route of this face: reads a hook, hands it to its session, answers the agent.
+//!
+//! A hook is answered with an empty object when it is durable; only a permission that is to be asked waits longer.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use http_body::Body as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use recount_engine::{Scope, Visitor};
+use recount_event::Code;
+use recount_record::hooks;
+use recount_transport::{RequestId, media};
+use serde_json::{Value, json};
+
+use crate::error::Refusal;
+use crate::face_state::FaceState;
+use crate::limits;
+
+/// The route of hooks. Must be served after a layer that adds a [`Visitor`].
+pub fn router(state: FaceState) -> Router {
+    Router::new().route("/hooks/{agent}/{event}", post(take)).with_state(state)
+}
+
+async fn take(
+    State(state): State<FaceState>,
+    Path((agent, event)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Response {
+    let id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.to_string()).unwrap_or_default();
+    match record(&state, &agent, &event, query.as_deref(), request).await {
+        Ok(answer) => answered(&answer),
+        Err(refusal) => Refusal { request_id: id, ..refusal }.into_response(),
+    }
+}
+
+async fn record(
+    state: &FaceState,
+    agent: &str,
+    event: &str,
+    query: Option<&str>,
+    request: Request,
+) -> Result<Value, Refusal> {
+    let Some(visitor) = request.extensions().get::<Visitor>().cloned() else {
+        let detail = "the request has no token; send authorization: Bearer and a token";
+        return Err(Refusal::new(Code::TokenMissing, detail));
+    };
+    may_record(&visitor)?;
+    let ask = asked(query)?;
+    let bytes = body_bytes(request).await?;
+    let body: Value = serde_json::from_slice(&bytes)
+        .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body is not JSON: {why}")))?;
+    let hook =
+        hooks::read(agent, event, body).map_err(|why| Refusal::new(Code::BodyMalformed, why.to_string()))?;
+    state.record(visitor, hook, ask, bytes.len()).await
+}
+
+/// Recording makes sessions, so a token that is narrowed to some does not do.
+fn may_record(visitor: &Visitor) -> Result<(), Refusal> {
+    if !visitor.caller.may(Scope::Ingest) {
+        return Err(Refusal::new(Code::ScopeMissing, "this needs the scope ingest"));
+    }
+    if !visitor.caller.narrowing.is_none() {
+        let detail = "the token is narrowed to some tasks or sessions; recording needs one that is not";
+        return Err(Refusal::new(Code::ScopeMissing, detail));
+    }
+    Ok(())
+}
+
+/// How long a permission may be held open, if it is to be asked: `?ask=1&wait_seconds=N`.
+fn asked(query: Option<&str>) -> Result<Option<Duration>, Refusal> {
+    let (mut ask, mut wait) = (false, limits::ASK_SECONDS_DEFAULT);
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        let wrong = |allowed: &str| {
+            let value: String = value.chars().take(80).collect();
+            Refusal::new(Code::ParameterInvalid, format!("{name} is {value:?}; send {allowed}"))
+        };
+        match (&*name, &*value) {
+            ("ask", "0") => ask = false,
+            ("ask", "1") => ask = true,
+            ("ask", _) => return Err(wrong("0 or 1")),
+            ("wait_seconds", text) => {
+                let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
+                wait = seconds.ok_or_else(|| wrong("a whole number of seconds from 1"))?;
+            }
+            _ => {
+                let name: String = name.chars().take(80).collect();
+                let detail = format!("the parameter {name:?} is not known; send ask and wait_seconds");
+                return Err(Refusal::new(Code::ParameterInvalid, detail));
+            }
+        }
+    }
+    Ok(ask.then(|| Duration::from_secs(wait.min(limits::ASK_SECONDS_MAX))))
+}
+
+async fn body_bytes(request: Request) -> Result<Bytes, Refusal> {
+    let headers = request.headers();
+    let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let detail = "the body is encoded; send it as it is, without content-encoding";
+        return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
+    }
+    // A page of another site can send other types without asking first.
+    if !declared.is_some_and(media::is_json) {
+        let detail = "the body is not declared as JSON; send content-type: application/json";
+        return Err(Refusal::new(Code::MediaTypeUnsupported, detail));
+    }
+    let max = limits::BODY_BYTES_MAX;
+    let too_large = || {
+        Refusal::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes; it is not recorded"))
+    };
+    if request.body().size_hint().lower() > max as u64 {
+        return Err(too_large());
+    }
+    let collected = Limited::new(request.into_body(), max).collect();
+    match tokio::time::timeout(limits::BODY_WAIT, collected).await {
+        Err(_) => {
+            let waited = limits::BODY_WAIT.as_secs();
+            Err(Refusal::new(Code::BodyTimeout, format!("the body did not arrive within {waited} seconds")))
+        }
+        Ok(Err(why)) if why.downcast_ref::<LengthLimitError>().is_some() => Err(too_large()),
+        Ok(Err(why)) => Err(Refusal::new(Code::BodyMalformed, format!("the body broke off: {why}"))),
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+    }
+}
+
+fn answered(answer: &Value) -> Response {
+    let answer = if answer.is_null() { json!({}) } else { answer.clone() };
+    let mut response = Response::new(Body::from(answer.to_string()));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

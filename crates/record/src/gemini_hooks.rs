@@ -1,0 +1,52 @@
+//! The hooks of Gemini CLI: what the body of each says.
+//!
+//! It must not know how it came. Begin at `seen`.
+
+use serde_json::Value;
+
+use crate::hooks::{BodyFields, Seen};
+use crate::{How, Outcome, Source};
+
+pub(crate) fn source() -> Source {
+    Source::new(
+        "gemini",
+        "gemini-cli-hooks",
+        &[
+            "prompts, the answer to each, tool calls with input and output, requests to the model and its answers as raw events",
+        ],
+        &[
+            "ids of calls: an outcome belongs to the open call with the same tool and input",
+            "who decided in the agent's own dialog",
+            "texts before the answer, except in raw events",
+            "the bounds of model calls: the run has one turn for all of them",
+        ],
+    )
+}
+
+pub(crate) fn seen(event: &str, fields: &mut BodyFields) -> Seen {
+    match event {
+        "SessionStart" => Seen::SessionStarted,
+        "BeforeAgent" => Seen::Prompted { text: fields.take_text("prompt").unwrap_or_default() },
+        "BeforeTool" => Seen::CallStarting(fields.call()),
+        "AfterTool" => {
+            let call = fields.call();
+            let output = fields.take("tool_response");
+            let error =
+                output.as_ref().and_then(|output| output.get("error")).filter(|error| !error.is_null());
+            let error = error.map(|error| match error {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            });
+            let how = if error.is_some() { How::Failed } else { How::Completed };
+            Seen::CallEnded { call, outcome: Outcome { output, error, ..Outcome::of(how) } }
+        }
+        "AfterAgent" => {
+            // The prompt is recorded already.
+            fields.take_text("prompt");
+            Seen::Stopped { last_text: fields.take_text("prompt_response"), error: None }
+        }
+        "SessionEnd" => Seen::SessionEnded { reason: fields.take_text("reason").unwrap_or_default() },
+        "Notification" => Seen::Aside,
+        _ => Seen::Other,
+    }
+}

@@ -1,0 +1,423 @@
+//! Hooks of agents: one event that the agent reports while it works, read and recorded.
+//!
+//! [`read`] takes the body of a hook of any known agent and finds what it says, as a [`Hook`]; [`Hook::record`] puts
+//! it into a [`Recording`]. The agents' own formats are in `claude_hooks`, `codex_hooks` and `gemini_hooks`.
+
+use serde_json::{Map, Value, json};
+
+use crate::ids::map_id;
+use crate::kept::short;
+use crate::{
+    Answer, CallStart, Elsewhere, Ending, Outcome, Prompt, Recording, Source, claude_hooks, codex_hooks,
+    gemini_hooks, limits,
+};
+
+/// Agents whose hooks are understood.
+pub const AGENTS: &[&str] = &["claude", "codex", "gemini"];
+
+/// What a hook says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Seen {
+    /// A session begins, or goes on after a resumption or a compaction.
+    SessionStarted,
+    /// A person sent a prompt.
+    Prompted {
+        text: String,
+    },
+    /// A call is about to be made. Without an id of the agent, `foreign_id` is empty.
+    CallStarting(CallStart),
+    CallEnded {
+        call: CallStart,
+        outcome: Outcome,
+    },
+    /// The agent is about to ask its user for a permission.
+    Permission {
+        call: CallStart,
+        summary: String,
+        preview: Option<(&'static str, String)>,
+    },
+    /// A piece of a text, or all of it.
+    Text {
+        name: String,
+        piece: Option<u64>,
+        text: String,
+        is_last: bool,
+    },
+    /// The agent has answered the prompt. `last_text` is its last message, if the hook has it.
+    Stopped {
+        last_text: Option<String>,
+        error: Option<String>,
+    },
+    SessionEnded {
+        reason: String,
+    },
+    /// Something beside the account, such as a notification: it opens no run.
+    Aside,
+    Other,
+}
+
+/// One event of a hook.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hook {
+    pub agent: &'static str,
+    /// As the agent calls it: `PreToolUse`.
+    pub event: String,
+    /// The agent's id of the session.
+    pub session: String,
+    /// The agent's id of the prompt, if it has one.
+    pub prompt: Option<String>,
+    pub folder: Option<String>,
+    pub version: Option<String>,
+    /// Recognises the same body.
+    pub key: String,
+    pub seen: Seen,
+    /// BodyFields that `seen` does not have and that are not the same in each event of the session.
+    pub rest: Map<String, Value>,
+    /// BodyFields that are the same in each event of the session.
+    pub context: Map<String, Value>,
+}
+
+/// Why a body is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unreadable {
+    UnknownAgent,
+    NotAnObject,
+    /// There is no `session_id`.
+    NoSession,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Unreadable::UnknownAgent => "the agent is not known; send claude, codex or gemini",
+            Unreadable::NotAnObject => {
+                "the body is not a JSON object; send the body that the agent gives its hook"
+            }
+            Unreadable::NoSession => {
+                "the body has no session_id; send the body that the agent gives its hook"
+            }
+        })
+    }
+}
+
+/// Names of fields that tell where an event belongs, not what it says.
+const CONTEXT: &[&str] =
+    &["session_id", "transcript_path", "cwd", "permission_mode", "model", "version", "cli_version"];
+
+/// Reads the body of a hook. `event` is the name in the address; the body's own `hook_event_name` goes before it.
+pub fn read(agent: &str, event: &str, body: Value) -> Result<Hook, Unreadable> {
+    let agent = *AGENTS.iter().find(|known| **known == agent).ok_or(Unreadable::UnknownAgent)?;
+    let text = body.to_string();
+    let Value::Object(fields) = body else { return Err(Unreadable::NotAnObject) };
+    let mut fields = BodyFields(fields);
+    let event = fields.take_text("hook_event_name").unwrap_or_else(|| event.to_owned());
+    let key = blake3::hash(format!("{agent} {event} {text}").as_bytes()).to_hex()[..32].to_owned();
+    let session = match fields.0.get("session_id") {
+        Some(Value::String(id)) if !id.is_empty() => id.clone(),
+        _ => return Err(Unreadable::NoSession),
+    };
+    let mut context = Map::new();
+    for name in CONTEXT {
+        if let Some(value) = fields.0.remove(*name) {
+            context.insert((*name).to_owned(), value);
+        }
+    }
+    let of_context = |name: &str| context.get(name).and_then(Value::as_str).map(str::to_owned);
+    let (folder, version) = (of_context("cwd"), of_context("version").or_else(|| of_context("cli_version")));
+    let prompt = ["prompt_id", "turn_id"].iter().find_map(|name| match fields.0.get(*name) {
+        // Texts of Claude have a turn, too, which is not the prompt.
+        Some(Value::String(id)) if *name == "prompt_id" || agent == "codex" => Some(id.clone()),
+        _ => None,
+    });
+    if let Some(prompt) = &prompt {
+        fields.0.retain(|name, value| {
+            !(name == "prompt_id" || name == "turn_id") || value.as_str() != Some(prompt)
+        });
+    }
+    let seen = match agent {
+        "claude" => claude_hooks::seen(&event, &mut fields),
+        "codex" => codex_hooks::seen(&event, &mut fields),
+        _ => gemini_hooks::seen(&event, &mut fields),
+    };
+    Ok(Hook { agent, event, session, prompt, folder, version, key, seen, rest: fields.0, context })
+}
+
+/// What the hooks of an agent show.
+pub fn source(agent: &str, version: Option<String>) -> Source {
+    let source = match agent {
+        "codex" => codex_hooks::source(),
+        "gemini" => gemini_hooks::source(),
+        _ => claude_hooks::source(),
+    };
+    source.with_version(version)
+}
+
+/// The answer to a permission request, as the agent's hook returns it. `None`: the agent's own dialog decides.
+pub fn permission_answer(agent: &str, answer: Option<Answer>, comment: Option<&str>) -> Value {
+    let decision = match answer {
+        Some(Answer::Approved) => json!({ "behavior": "allow" }),
+        Some(Answer::Rejected) => {
+            let message =
+                comment.map_or("denied in Recount".to_owned(), |text| format!("denied in Recount: {text}"));
+            json!({ "behavior": "deny", "message": short(&message, limits::SENTENCE_BYTES_MAX) })
+        }
+        Some(Answer::TimedOut) | None => return json!({}),
+    };
+    match agent {
+        "claude" | "codex" => {
+            json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } })
+        }
+        // Gemini's hooks may only deny; a permission is never asked of one.
+        _ => json!({}),
+    }
+}
+
+impl Hook {
+    /// Whether it may be the first event of a run. Others wait for one.
+    pub fn opens_run(&self) -> bool {
+        !matches!(
+            self.seen,
+            Seen::SessionStarted | Seen::SessionEnded { .. } | Seen::Stopped { .. } | Seen::Aside
+        )
+    }
+
+    /// The title of a run that it opens.
+    pub fn title(&self) -> String {
+        let line = match &self.seen {
+            Seen::Prompted { text } => {
+                text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
+            }
+            _ => "",
+        };
+        match line {
+            "" => self.session_title(),
+            line => short(line, limits::NAME_BYTES_MAX),
+        }
+    }
+
+    /// The title of its session: the agent and the folder.
+    pub fn session_title(&self) -> String {
+        match &self.folder {
+            Some(folder) => short(&format!("{} in {folder}", self.agent), limits::NAME_BYTES_MAX),
+            None => self.agent.to_owned(),
+        }
+    }
+
+    /// What tells of the session in its first event of a run.
+    pub fn session_facts(&self) -> Value {
+        let mut facts = self.context.clone();
+        if let Some(prompt) = &self.prompt {
+            facts.insert("prompt_id".into(), prompt.as_str().into());
+        }
+        Value::Object(facts)
+    }
+
+    /// The id under which a prompt's message is recorded.
+    pub fn message_id(&self) -> String {
+        map_id(self.prompt.as_ref().unwrap_or(&self.key))
+    }
+
+    /// Records what the hook says, in a run that is open. A permission is recorded as the agent's own question;
+    /// [`Hook::ask`] asks Recount's faces instead. An ending closes the run when its calls have their outcomes, or
+    /// with `now`; whether it is to be ended later is returned.
+    pub fn record(&self, recording: &mut Recording, now: bool) -> bool {
+        match &self.seen {
+            Seen::Prompted { text } => {
+                recording.user(Some(&self.message_id()), text);
+                self.rest(recording);
+            }
+            Seen::CallStarting(call) => {
+                let id = self.id_of(call);
+                recording.call(CallStart { foreign_id: id, ..call.clone() });
+                self.rest(recording);
+            }
+            Seen::CallEnded { call, outcome } => {
+                self.call_ended(recording, call, outcome);
+                self.rest(recording);
+            }
+            Seen::Permission { call, summary, .. } => {
+                let body = json!({ "tool_name": call.name, "input": call.input, "summary": summary, "more": self.rest });
+                recording.raw(&self.event, &body, Some(&self.key));
+            }
+            Seen::Text { name, piece, text, is_last } => {
+                recording.text_delta(name, *piece, text);
+                if *is_last {
+                    recording.text_end(name, None);
+                }
+                self.rest(recording);
+            }
+            Seen::Stopped { last_text, error } => {
+                return self.stopped(recording, last_text.as_deref(), error.as_deref(), now);
+            }
+            Seen::SessionEnded { reason } => {
+                self.raw(recording);
+                let ending = Ending::Cancelled {
+                    by: "operator".into(),
+                    reason: format!(
+                        "the session of the agent ended: {}",
+                        if reason.is_empty() { "no reason given" } else { reason.as_str() }
+                    ),
+                };
+                recording.end(if recording.has_prompt() {
+                    ending
+                } else {
+                    Ending::Finished { status: "no_prompt".into() }
+                });
+            }
+            Seen::SessionStarted | Seen::Aside | Seen::Other => self.raw(recording),
+        }
+        false
+    }
+
+    fn stopped(
+        &self,
+        recording: &mut Recording,
+        last_text: Option<&str>,
+        error: Option<&str>,
+        now: bool,
+    ) -> bool {
+        if let Some(text) = last_text
+            && !recording.has_text()
+            && !text.is_empty()
+        {
+            recording.text(&format!("last-{}", self.key), text);
+        }
+        self.rest(recording);
+        if !now && !recording.open_calls().is_empty() {
+            return true;
+        }
+        recording.end(match error {
+            None => Ending::Finished { status: "completed".into() },
+            Some(error) => Ending::Failed { code: "agent_failed".into(), message: error.to_owned() },
+        });
+        false
+    }
+
+    fn call_ended(&self, recording: &mut Recording, call: &CallStart, outcome: &Outcome) {
+        let known = match call.foreign_id.is_empty() {
+            true if !recording.first_time(&format!("outcome {}", self.key)) => return,
+            true => recording.find_call(&call.name, &call.input),
+            false => Some(call.foreign_id.clone()),
+        };
+        let id = known.unwrap_or_else(|| self.id_of(call));
+        recording.call(CallStart { foreign_id: id.clone(), ..call.clone() });
+        recording.call_end(&id, outcome.clone());
+    }
+
+    /// Asks Recount's faces for the permission, with an approval id that is free. What it is asked under is returned: an
+    /// approval that is open for the same call, or the new one. `None`: it cannot be asked.
+    pub fn ask(&self, recording: &mut Recording, approval_id: &str, wait_seconds: u64) -> Option<String> {
+        let Seen::Permission { call, summary, preview } = &self.seen else { return None };
+        let id = match call.foreign_id.is_empty() {
+            false => call.foreign_id.clone(),
+            true => match recording.find_asked(&call.name, &call.input) {
+                Some(approval) => return Some(approval),
+                None => recording
+                    .find_call(&call.name, &call.input)
+                    // Its start was not seen. Another one with the same words is another call.
+                    .unwrap_or_else(|| format!("unseen-{approval_id}")),
+            },
+        };
+        if let Some(open) = recording.approval_for(&id) {
+            return Some(open);
+        }
+        self.rest(recording);
+        recording.prompt(Prompt {
+            approval_id: approval_id.to_owned(),
+            call: CallStart { foreign_id: id, ..call.clone() },
+            summary: summary.clone(),
+            preview: preview.clone(),
+            risk_level: None,
+            timeout_seconds: Some(wait_seconds),
+        })
+    }
+
+    /// The whole body as an event.
+    fn raw(&self, recording: &mut Recording) {
+        recording.raw(&self.event, &Value::Object(self.rest.clone()), Some(&self.key));
+    }
+
+    /// What the typed events do not have.
+    fn rest(&self, recording: &mut Recording) {
+        if !self.rest.is_empty() {
+            self.raw(recording);
+        }
+    }
+
+    fn id_of(&self, call: &CallStart) -> String {
+        if call.foreign_id.is_empty() { format!("unnamed-{}", self.key) } else { call.foreign_id.clone() }
+    }
+}
+
+/// Withdraws every approval that is open: the agent went on, or is gone.
+pub fn withdraw_all(recording: &mut Recording, by: &str, why: &str) {
+    for approval in recording.open_approvals() {
+        recording.withdraw(&approval, &Elsewhere::undecided(by, why));
+    }
+}
+
+/// The fields of a body that are not taken yet.
+pub(crate) struct BodyFields(pub(crate) Map<String, Value>);
+
+impl BodyFields {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+
+    pub(crate) fn take_text(&mut self, name: &str) -> Option<String> {
+        match self.0.remove(name) {
+            Some(Value::String(text)) => Some(text),
+            Some(other) => {
+                self.0.insert(name.to_owned(), other);
+                None
+            }
+            None => None,
+        }
+    }
+
+    pub(crate) fn take_number(&mut self, name: &str) -> Option<u64> {
+        let number = self.0.get(name)?.as_u64()?;
+        self.0.remove(name);
+        Some(number)
+    }
+
+    pub(crate) fn take_bool(&mut self, name: &str) -> bool {
+        match self.0.get(name) {
+            Some(Value::Bool(value)) => {
+                let value = *value;
+                self.0.remove(name);
+                value
+            }
+            _ => false,
+        }
+    }
+
+    /// The call that a body is about.
+    pub(crate) fn call(&mut self) -> CallStart {
+        let name = self.take_text("tool_name").unwrap_or_default();
+        let input = self.take("tool_input").unwrap_or(Value::Null);
+        let foreign_id = self.take_text("tool_use_id").unwrap_or_default();
+        let mcp = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
+        let mcp = mcp.map(|(server, tool)| (server.to_owned(), tool.to_owned()));
+        let kind = if mcp.is_some() { Some("mcp".to_owned()) } else { None };
+        CallStart { foreign_id, summary: in_one_line(&name, &input), name, input, kind, mcp }
+    }
+}
+
+/// The telling part of an input, in one line.
+fn in_one_line(name: &str, input: &Value) -> Option<String> {
+    let telling = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
+    let text = telling.iter().find_map(|field| input.get(*field).and_then(Value::as_str))?;
+    Some(short(&format!("{name}: {}", text.lines().next().unwrap_or("")), limits::NAME_BYTES_MAX * 2))
+}
+
+/// What a person reads before deciding on a call.
+pub(crate) fn permission(call: CallStart) -> Seen {
+    let command = call.input.get("command").and_then(Value::as_str);
+    let preview = match command {
+        Some(command) => ("command", command.to_owned()),
+        None => ("input", serde_json::to_string_pretty(&call.input).unwrap_or_default()),
+    };
+    let summary = call.summary.clone().unwrap_or_else(|| format!("{} with an input", call.name));
+    Seen::Permission { call, summary, preview: Some(preview) }
+}
