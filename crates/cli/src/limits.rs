@@ -262,9 +262,6 @@ pub(crate) const ACP_FINISH_WAIT_MAX: Duration = Duration::from_secs(60);
 /// How long an agent may go on after it has closed its output; then it is killed.
 pub(crate) const ACP_AGENT_EXIT_WAIT: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether it has ended.
-pub(crate) const ACP_AGENT_EXIT_POLL: Duration = Duration::from_millis(10);
-
 /// Bytes of an agent's name or version; the rest is cut.
 pub(crate) const ACP_NAME_BYTES_MAX: usize = 128;
 

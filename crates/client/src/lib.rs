@@ -16,6 +16,6 @@ pub use client::{ArtifactStream, Client, EventsPage, HookPost, Listing, is_on_th
 pub use error::ClientError;
 pub use recount_api::{admin, export, problem, query, reply, request, routes, scope};
 // What programs that follow runs measure time with, and the clock that they write times from.
-pub use recount_world::{Clock, SystemClock, moment};
+pub use recount_world::{Clock, Kind, SystemClock, World, moment, thread};
 pub use source::{Filter, Source};
 pub use tail::{Tail, Told, Until};

@@ -38,7 +38,7 @@ pub fn source(agent_version: Option<String>, protocol_version: u64) -> Source {
 
 /// What is appended or uploaded next.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub enum AcpStep {
     Draft(Draft),
     /// To be uploaded, and then told to [`PromptRecording::patch_draft`].
     Patch(Patch),
@@ -55,7 +55,7 @@ pub struct Asked {
 #[derive(Debug)]
 pub struct PromptRecording {
     recording: Recording,
-    steps: VecDeque<Step>,
+    steps: VecDeque<AcpStep>,
     /// The agent's folder, to which paths are relative.
     folder: String,
     /// The text that goes on, by our name for it.
@@ -121,13 +121,13 @@ impl PromptRecording {
     }
 
     /// What is to be done next, in order.
-    pub fn drain(&mut self) -> Vec<Step> {
+    pub fn drain(&mut self) -> Vec<AcpStep> {
         self.take_drafts();
         self.steps.drain(..).collect()
     }
 
     fn take_drafts(&mut self) {
-        self.steps.extend(self.recording.drain().into_iter().map(Step::Draft));
+        self.steps.extend(self.recording.drain().into_iter().map(AcpStep::Draft));
     }
 
     pub fn is_ended(&self) -> bool {
@@ -294,7 +294,7 @@ impl PromptRecording {
         let relative = path.strip_prefix(&*self.folder).map_or(path, |rest| rest.trim_start_matches('/'));
         let patch = Patch::of(call, relative, change["oldText"].as_str(), new);
         if patch.hunks > 0 {
-            self.steps.push_back(Step::Patch(patch));
+            self.steps.push_back(AcpStep::Patch(patch));
         }
     }
 

@@ -7,32 +7,30 @@ mod gate;
 mod head;
 mod leftover;
 mod line;
-mod load;
 mod queue;
 mod recorder;
 mod relay;
 mod run;
 
-use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use rustix::process::{Pid, Signal};
+use recount_client::{Kind, World, moment, thread};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::oneshot;
 
-use self::account::{Account, Asking};
+use self::account::{AcpConnection, ApprovalTerms};
 use self::gate::{Ask, Gate};
 use self::leftover::{Leftover, close_left_open};
-use self::queue::{Item, Queue, Side, queue};
-use self::recorder::{Recording, command_name, raw};
+use self::queue::{AcpItem, AcpQueue, AcpSide, queue};
+use self::recorder::{AcpRecorder, command_name, raw};
 use self::relay::{Outlet, Relay};
-use self::run::Recorder;
+use self::run::AcpProducer;
 use super::acp_agent::AgentOptions;
 use super::invocation::{Invocation, block_on};
 use crate::failure::Failure;
@@ -82,19 +80,19 @@ impl Acp {
         let (queue, waiting) = queue();
 
         let to_agent = Relay {
-            from: Side::Editor,
+            from: AcpSide::Editor,
             to: Arc::clone(&agent),
             gate: Arc::clone(&gate),
             queue: queue.clone(),
         };
         let closing = (Arc::clone(&agent), queue.clone());
-        std::thread::spawn(move || {
+        thread("acp-editor", move || {
             to_agent.run(std::io::stdin());
-            closing.1.push(Item::EditorLeft);
+            closing.1.push(AcpItem::EditorLeft);
             closing.0.close();
         });
         let to_editor = Relay {
-            from: Side::Agent,
+            from: AcpSide::Agent,
             to: Arc::clone(&editor),
             gate: Arc::clone(&gate),
             queue: queue.clone(),
@@ -103,8 +101,9 @@ impl Acp {
         let (ended, agent_ended) = oneshot::channel();
         let pid = Pid::from_child(&child);
         let is_over = Arc::new(AtomicBool::new(false));
-        let ending = Ending {
+        let ending = AgentEnd {
             child,
+            pid,
             editor: Arc::clone(&editor),
             agent: Arc::clone(&agent),
             gate: Arc::clone(&gate),
@@ -112,51 +111,55 @@ impl Acp {
             is_over: Arc::clone(&is_over),
             ended,
         };
-        let pumps = std::thread::spawn(move || {
+        let (tell, status) = oneshot::channel();
+        thread("acp-agent", move || {
             to_editor.run(agent_out);
-            ending.end()
+            // Where it is not read, this program has failed.
+            tell.send(ending.end()).ok();
         });
 
-        let who = recorder(program);
-        let asking = Asking {
+        let world = World::real();
+        let who = producer(&world, program);
+        let asking = ApprovalTerms {
             in_recount: self.ask != Ask::Editor,
             timeout_seconds: (self.ask == Ask::Recount).then_some(self.ask_seconds),
             prefix: format!("appr-{}-", who.producer),
         };
         let state = self.state.or_else(default_state);
         let url = invocation.url.clone();
-        let account = Account::new(&who.agent, asking);
+        let account = AcpConnection::new(&who.agent, asking);
         let ask = self.ask;
         block_on(async move {
             let leftover = Leftover::open(state.as_deref(), &url, &who);
-            let closing = client.clone();
-            let stopping = tokio::spawn(stop_agent(pid, Arc::clone(&agent), is_over));
-            let others = tokio::spawn(async move { close_left_open(state.as_deref(), &url, &closing).await });
-            Recording::new(client, who, account, gate, editor, agent, ask, leftover)
-                .run(waiting, agent_ended)
-                .await;
-            others.abort();
-            stopping.abort();
+            let stopping = stop_agent(world.clone(), pid, Arc::clone(&agent), is_over);
+            world.tasks.spawn(Kind::Service, |_| stopping);
+            let others = client.clone();
+            let closing = async move { close_left_open(state.as_deref(), &url, &others).await };
+            world.tasks.spawn(Kind::Service, |_| closing);
+            let recorder = AcpRecorder::new(world, client, who, account, gate, editor, agent, ask, leftover);
+            recorder.run(waiting, agent_ended).await;
             Ok(())
         })?;
-        let status = pumps.join().map_err(|_| Failure::Own("the thread that forwards has failed".into()))?;
-        outcome(status)
+        outcome(
+            status.blocking_recv().map_err(|_| Failure::Own("the thread that forwards has failed".into()))?,
+        )
     }
 }
 
 /// What happens when the agent's output has ended.
-struct Ending {
+struct AgentEnd {
     child: Child,
+    pid: Pid,
     editor: Arc<Outlet>,
     agent: Arc<Outlet>,
     gate: Arc<Gate>,
-    queue: Queue,
+    queue: AcpQueue,
     /// The agent's process is gone, or will be waited for now.
     is_over: Arc<AtomicBool>,
     ended: oneshot::Sender<()>,
 }
 
-impl Ending {
+impl AgentEnd {
     /// Waits for the agent, answers what it did not, and ends the recorder.
     fn end(mut self) -> Option<ExitStatus> {
         self.agent.close();
@@ -174,34 +177,35 @@ impl Ending {
             // The editor may be gone, too.
             self.editor.write(format!("{error}\n").as_bytes()).ok();
         }
-        self.queue.push_last(Item::AgentEnded(how));
+        self.queue.push_last(AcpItem::AgentEnded(how));
         status
     }
 
     /// An agent that has closed its output and goes on is killed after a while.
     fn wait(&mut self) -> Option<ExitStatus> {
-        let until = recount_client::moment() + limits::ACP_AGENT_EXIT_WAIT;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => {
-                    self.is_over.store(true, Ordering::SeqCst);
-                    return Some(status);
-                }
-                Ok(None) if recount_client::moment() < until => {
-                    std::thread::sleep(limits::ACP_AGENT_EXIT_POLL)
-                }
-                Ok(None) | Err(_) => break,
+        let (pid, is_over) = (self.pid, Arc::clone(&self.is_over));
+        let is_killed = Arc::new(AtomicBool::new(false));
+        let killing = Arc::clone(&is_killed);
+        let watch = thread("acp-patience", move || {
+            let until = moment() + limits::ACP_AGENT_EXIT_WAIT;
+            while !is_over.load(Ordering::SeqCst) {
+                let Some(left) = until.checked_duration_since(moment()) else {
+                    killing.store(true, Ordering::SeqCst);
+                    kill_process(pid, Signal::KILL).ok();
+                    return;
+                };
+                std::thread::park_timeout(left);
             }
-        }
+        });
+        let status = self.child.wait();
         self.is_over.store(true, Ordering::SeqCst);
-        self.child.kill().ok();
-        self.child.wait().ok();
-        None
+        watch.thread().unpark();
+        status.ok().filter(|_| !is_killed.load(Ordering::SeqCst))
     }
 }
 
 /// A signal that ends this program ends the agent; then all is recorded as when the agent ends by itself.
-async fn stop_agent(pid: Pid, agent: Arc<Outlet>, is_over: Arc<AtomicBool>) {
+async fn stop_agent(world: World, pid: Pid, agent: Arc<Outlet>, is_over: Arc<AtomicBool>) {
     let listen = |kind| tokio::signal::unix::signal(kind).ok();
     let (terminate, interrupt) = (listen(SignalKind::terminate()), listen(SignalKind::interrupt()));
     let (Some(mut terminate), Some(mut interrupt)) = (terminate, interrupt) else { return };
@@ -216,10 +220,13 @@ async fn stop_agent(pid: Pid, agent: Arc<Outlet>, is_over: Arc<AtomicBool>) {
             return;
         }
         note("ending: the agent is told to end");
-        rustix::process::kill_process(pid, signal).ok();
+        kill_process(pid, signal).ok();
         // Not before: an agent that reads may still answer. It may block where the agent does not read.
         let agent = Arc::clone(&agent);
-        tokio::task::spawn_blocking(move || agent.close());
+        let closing = world.clone();
+        let closing =
+            async move { closing.tasks.block(Kind::Effect, move || agent.close()).await.unwrap_or(()) };
+        world.tasks.spawn(Kind::Service, |_| closing);
         signal = Signal::KILL;
     }
 }
@@ -243,15 +250,10 @@ fn outcome(status: Option<ExitStatus>) -> Result<(), Failure> {
 }
 
 /// A name and an epoch that no other recorder has.
-fn recorder(program: &str) -> Recorder {
-    let random = RandomState::new().hash_one(std::process::id());
-    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Recorder {
-        producer: format!("acp-{epoch:x}-{random:016x}"),
-        epoch,
-        agent: command_name(program),
-        agent_version: None,
-    }
+fn producer(world: &World, program: &str) -> AcpProducer {
+    let epoch = world.clock.now_ms();
+    let producer = format!("acp-{:032x}", world.entropy.draw());
+    AcpProducer { producer, epoch, agent: command_name(program), agent_version: None }
 }
 
 /// `recount/acp` in the user's state folder.

@@ -27,7 +27,7 @@ async fn what_an_agent_says_and_does_is_in_the_record() {
     let client = Client::new(&server.url(), None).unwrap();
     let (mut editor, session) = Setting::of(&server).with_session();
     let diff =
-        json!([{"type": "diff", "path": "/work/project/a.txt", "oldText": "one\n", "newText": "two\n"}]);
+        json!([{"type": "diff", "path": "/home/me/project/a.txt", "oldText": "one\n", "newText": "two\n"}]);
     let steps = json!([
         ["say", "Hel"], ["say", "lo"],
         ["update", {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": "hm"}}],
@@ -37,7 +37,7 @@ async fn what_an_agent_says_and_does_is_in_the_record() {
         ["update", tool_call("call 1", &json!({"status": "pending", "rawInput": {}}))],
         ["update", {"sessionUpdate": "tool_call_update", "toolCallId": "call 1", "status": "in_progress",
             "rawInput": {"path": "a.txt"}}],
-        ["request", "r1", "fs/read_text_file", {"path": "/work/project/a.txt"}],
+        ["request", "r1", "fs/read_text_file", {"path": "/home/me/project/a.txt"}],
         ["update", {"sessionUpdate": "tool_call_update", "toolCallId": "call 1", "status": "completed", "content": diff}],
         ["update", {"sessionUpdate": "usage_update", "used": 5, "size": 100}],
         ["say", "done"],
@@ -85,7 +85,7 @@ async fn what_an_agent_says_and_does_is_in_the_record() {
     let bytes = client.read_artifact(patch["artifact_id"].as_str().unwrap()).await.unwrap();
     assert!(String::from_utf8_lossy(&bytes).contains("-one\n+two\n"), "{bytes:?}");
     let chat = client.get_session(run.session_id.as_deref().unwrap()).await.unwrap();
-    assert_eq!(chat.title, Some(format!("scripted in /work/project · {session}")));
+    assert_eq!(chat.title, Some(format!("scripted in /home/me/project · {session}")));
     server.ask(&["verify", &run.id]).good();
 }
 

@@ -1,4 +1,4 @@
-//! Follows a connection message by message: which run each message belongs to, and what is asked for. See [`Account`].
+//! Follows a connection message by message: which run each message belongs to, and what is asked for. See [`AcpConnection`].
 //!
 //! It must not do I/O. What a message means within a run is in `recount_record::acp`.
 
@@ -9,13 +9,13 @@ use recount_record::acp::{self, Options, PromptRecording};
 use serde_json::{Value, json};
 
 use super::gate::{Held, cancelled_request};
-use super::queue::{Dropped, Item, Side};
+use super::queue::{AcpItem, AcpSide, DroppedMessages};
 use super::run::RecordedRun;
 use crate::limits;
 
 /// What the recorder must do because of a message.
 #[derive(Debug)]
-pub(super) enum Action {
+pub(super) enum AcpAction {
     /// The server has, or will have, an approval for this permission request.
     Asked { request: String },
     /// A permission that only Recount could be asked for, and that cannot be.
@@ -32,7 +32,7 @@ pub(super) enum Action {
 
 /// A permission that is open in Recount, or held back for it.
 #[derive(Debug, Clone)]
-pub(super) struct Permission {
+pub(super) struct PermissionInRecount {
     pub(super) run: u64,
     pub(super) approval_id: Option<String>,
     pub(super) options: Options,
@@ -43,7 +43,7 @@ pub(super) struct Permission {
 
 /// A request of the editor that is not answered yet.
 #[derive(Debug)]
-enum Open {
+enum OpenRequest {
     Initialize,
     New { folder: String },
     Replay { session: String },
@@ -52,13 +52,13 @@ enum Open {
 }
 
 #[derive(Debug, Default)]
-struct Session {
+struct AcpSession {
     folder: String,
     /// The agent made it on this connection, so that no earlier run has it.
     is_new: bool,
     /// The agent shows its history again: nothing of that is new.
     is_replaying: bool,
-    /// Open prompts, oldest first: the updates are of the first.
+    /// OpenRequest prompts, oldest first: the updates are of the first.
     prompts: VecDeque<u64>,
     /// What came outside of prompts; it is recorded with the next one.
     outside: VecDeque<(String, Value)>,
@@ -66,7 +66,7 @@ struct Session {
 
 /// How permissions are asked for.
 #[derive(Debug, Clone)]
-pub(super) struct Asking {
+pub(super) struct ApprovalTerms {
     /// Whether Recount is asked.
     pub(super) in_recount: bool,
     pub(super) timeout_seconds: Option<u64>,
@@ -74,29 +74,29 @@ pub(super) struct Asking {
     pub(super) prefix: String,
 }
 
-pub(super) struct Account {
-    asking: Asking,
+pub(super) struct AcpConnection {
+    asking: ApprovalTerms,
     /// As the agent calls itself, or else as its command is called.
     pub(super) agent: String,
     pub(super) agent_version: Option<String>,
     pub(super) protocol_version: u64,
-    requests: HashMap<String, Open>,
-    /// Open requests of the agent: their runs.
+    requests: HashMap<String, OpenRequest>,
+    /// OpenRequest requests of the agent: their runs.
     agent_requests: HashMap<String, u64>,
-    sessions: BTreeMap<String, Session>,
+    sessions: BTreeMap<String, AcpSession>,
     pub(super) runs: BTreeMap<u64, RecordedRun>,
     runs_begun: u64,
     /// The run of a connection whose protocol version is not known.
     unknown_version: Option<u64>,
     permissions_asked: u64,
-    pub(super) permissions: BTreeMap<String, Permission>,
+    pub(super) permissions: BTreeMap<String, PermissionInRecount>,
     /// What came before any session; it is recorded with the first prompt.
     loose: VecDeque<(String, Value)>,
 }
 
-impl Account {
-    pub(super) fn new(agent: &str, asking: Asking) -> Self {
-        Account {
+impl AcpConnection {
+    pub(super) fn new(agent: &str, asking: ApprovalTerms) -> Self {
+        AcpConnection {
             asking,
             agent: agent.to_owned(),
             agent_version: None,
@@ -113,43 +113,43 @@ impl Account {
         }
     }
 
-    pub(super) fn take(&mut self, item: Item) -> Vec<Action> {
+    pub(super) fn take(&mut self, item: AcpItem) -> Vec<AcpAction> {
         match item {
-            Item::Message { from, line, held } => self.line(from, &line, held),
-            Item::Long { from, head, beginning, bytes } => {
+            AcpItem::Message { from, line, held } => self.line(from, &line, held),
+            AcpItem::Long { from, head, beginning, bytes } => {
                 let beginning = String::from_utf8_lossy(&beginning).into_owned();
                 let method = head.method.clone().unwrap_or_default();
                 let told = json!({
                     "from": name(from), "method": method, "size_bytes": bytes, "beginning": beginning, "truncated": true,
                 });
                 self.anywhere("message_too_long", &told);
-                if let Some(id) = head.response().filter(|_| from == Side::Agent) {
+                if let Some(id) = head.response().filter(|_| from == AcpSide::Agent) {
                     self.long_answer(id);
                 }
                 Vec::new()
             }
-            Item::Unfinished { from, bytes } => {
+            AcpItem::Unfinished { from, bytes } => {
                 let text = String::from_utf8_lossy(&bytes[..bytes.len().min(limits::ACP_LONG_KEPT_BYTES)]);
                 let told = json!({ "from": name(from), "size_bytes": bytes.len(), "beginning": text });
                 self.anywhere("unfinished_message", &told);
                 Vec::new()
             }
-            Item::Dropped(dropped) => {
+            AcpItem::Dropped(dropped) => {
                 self.dropped(dropped);
                 Vec::new()
             }
-            Item::EditorLeft => {
+            AcpItem::EditorLeft => {
                 self.anywhere("editor_left", &json!({}));
                 Vec::new()
             }
-            Item::AgentEnded(how) => {
+            AcpItem::AgentEnded(how) => {
                 self.agent_ended(&how);
                 Vec::new()
             }
         }
     }
 
-    fn line(&mut self, from: Side, line: &Arc<[u8]>, held: Option<Held>) -> Vec<Action> {
+    fn line(&mut self, from: AcpSide, line: &Arc<[u8]>, held: Option<Held>) -> Vec<AcpAction> {
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
             let text =
                 String::from_utf8_lossy(&line[..line.len().min(limits::ACP_LONG_KEPT_BYTES)]).into_owned();
@@ -169,19 +169,21 @@ impl Account {
             return actions;
         }
         match (from, id, method.is_empty()) {
-            (Side::Editor, Some(id), false) => self.editor_request(id, &method, &message, held, &mut actions),
-            (Side::Editor, None, false) => self.editor_notification(&method, &message, &mut actions),
-            (Side::Editor, Some(id), true) => self.editor_response(&id, &message, held),
-            (Side::Agent, Some(id), false) => {
+            (AcpSide::Editor, Some(id), false) => {
+                self.editor_request(id, &method, &message, held, &mut actions)
+            }
+            (AcpSide::Editor, None, false) => self.editor_notification(&method, &message, &mut actions),
+            (AcpSide::Editor, Some(id), true) => self.editor_response(&id, &message, held),
+            (AcpSide::Agent, Some(id), false) => {
                 self.agent_request(id, &method, &message, line, held, &mut actions)
             }
-            (Side::Agent, None, false) => {
+            (AcpSide::Agent, None, false) => {
                 self.agent_notification(&method, &message, line, held, &mut actions)
             }
-            (Side::Agent, Some(id), true) if held == Some(Held::OwnAnswer) => {
-                actions.push(Action::OwnAnswer { request: id, answer: message });
+            (AcpSide::Agent, Some(id), true) if held == Some(Held::OwnAnswer) => {
+                actions.push(AcpAction::OwnAnswer { request: id, answer: message });
             }
-            (Side::Agent, Some(id), true) => self.agent_response(&id, &message),
+            (AcpSide::Agent, Some(id), true) => self.agent_response(&id, &message),
             (_, None, true) => self.anywhere("message", &json!({ "from": name(from), "message": message })),
         }
         actions
@@ -195,7 +197,7 @@ impl Account {
         method: &str,
         message: &Value,
         held: Option<Held>,
-        actions: &mut Vec<Action>,
+        actions: &mut Vec<AcpAction>,
     ) {
         let params = &message["params"];
         let session = params["sessionId"].as_str().map(str::to_owned);
@@ -206,35 +208,35 @@ impl Account {
         let open = match (method, session) {
             ("initialize", _) => {
                 self.keep_loose("initialize", params);
-                Open::Initialize
+                OpenRequest::Initialize
             }
-            ("session/new", _) => Open::New { folder: folder() },
+            ("session/new", _) => OpenRequest::New { folder: folder() },
             ("session/load" | "session/resume", Some(session)) => {
                 let known = self.session(&session);
                 known.folder = folder();
                 if held == Some(Held::Load) {
-                    actions.push(Action::Load { request: id, session, params: params.clone() });
+                    actions.push(AcpAction::Load { request: id, session, params: params.clone() });
                     return;
                 }
                 known.is_replaying = method == "session/load" || !params["replayFrom"].is_null();
-                Open::Replay { session }
+                OpenRequest::Replay { session }
             }
             ("session/prompt", Some(session)) => {
                 if held == Some(Held::Prompt) {
-                    return actions.push(Action::RefusePrompt { request: id });
+                    return actions.push(AcpAction::RefusePrompt { request: id });
                 }
                 let run = self.begin(&session, &params["prompt"]);
-                Open::Prompt { session, run }
+                OpenRequest::Prompt { session, run }
             }
             (_, session) => {
                 self.in_session(session.as_deref(), method, params);
-                Open::Other { session, method: method.to_owned() }
+                OpenRequest::Other { session, method: method.to_owned() }
             }
         };
         self.requests.insert(id, open);
     }
 
-    fn editor_notification(&mut self, method: &str, message: &Value, actions: &mut Vec<Action>) {
+    fn editor_notification(&mut self, method: &str, message: &Value, actions: &mut Vec<AcpAction>) {
         let params = &message["params"];
         let session = params["sessionId"].as_str();
         if method != "session/cancel" {
@@ -248,12 +250,10 @@ impl Account {
         }
         let held =
             self.permissions.iter().filter(|(_, open)| open.session == session && open.held_line.is_some());
-        actions.extend(
-            held.map(|(request, _)| Action::CancelPermission {
-                request: request.clone(),
-                is_taken_back: false,
-            }),
-        );
+        actions.extend(held.map(|(request, _)| AcpAction::CancelPermission {
+            request: request.clone(),
+            is_taken_back: false,
+        }));
     }
 
     fn editor_response(&mut self, id: &str, message: &Value, held: Option<Held>) {
@@ -289,13 +289,13 @@ impl Account {
         message: &Value,
         line: &Arc<[u8]>,
         held: Option<Held>,
-        actions: &mut Vec<Action>,
+        actions: &mut Vec<AcpAction>,
     ) {
         let params = &message["params"];
         let session = params["sessionId"].as_str().unwrap_or("").to_owned();
         let Some(run) = self.run_of(&session, true) else {
-            if held == Some(Held::Permission) {
-                actions.push(Action::CannotAsk { request: id });
+            if held == Some(Held::PermissionAsked) {
+                actions.push(AcpAction::CannotAsk { request: id });
             }
             return self.in_session(Some(&session), method, params);
         };
@@ -311,16 +311,16 @@ impl Account {
         let approval_id = format!("{}{}", self.asking.prefix, self.permissions_asked);
         let approval_id = self.asking.in_recount.then_some(&*approval_id);
         let asked = recorded.recording.permission(&id, params, approval_id, self.asking.timeout_seconds);
-        let held_line = (held == Some(Held::Permission)).then(|| Arc::clone(line));
+        let held_line = (held == Some(Held::PermissionAsked)).then(|| Arc::clone(line));
         let (approval_id, options) = match asked {
             Some(asked) => (Some(asked.approval_id), asked.options),
             None => (None, Options::of(params)),
         };
         actions.push(match approval_id {
-            Some(_) => Action::Asked { request: id.clone() },
-            None => Action::CannotAsk { request: id.clone() },
+            Some(_) => AcpAction::Asked { request: id.clone() },
+            None => AcpAction::CannotAsk { request: id.clone() },
         });
-        self.permissions.insert(id, Permission { run, approval_id, options, session, held_line });
+        self.permissions.insert(id, PermissionInRecount { run, approval_id, options, session, held_line });
     }
 
     fn agent_notification(
@@ -329,7 +329,7 @@ impl Account {
         message: &Value,
         line: &[u8],
         held: Option<Held>,
-        actions: &mut Vec<Action>,
+        actions: &mut Vec<AcpAction>,
     ) {
         let params = &message["params"];
         let session = params["sessionId"].as_str().unwrap_or("");
@@ -338,7 +338,7 @@ impl Account {
             "$/cancel_request" => {
                 let Some(request) = cancelled_request(line) else { return };
                 if held == Some(Held::PermissionTakenBack) {
-                    return actions.push(Action::CancelPermission { request, is_taken_back: true });
+                    return actions.push(AcpAction::CancelPermission { request, is_taken_back: true });
                 }
                 self.anywhere("cancel_request", params);
             }
@@ -378,8 +378,8 @@ impl Account {
         let result = &message["result"];
         match self.requests.remove(id) {
             None => {}
-            Some(Open::Initialize) => self.initialized(message),
-            Some(Open::New { folder }) => match result["sessionId"].as_str() {
+            Some(OpenRequest::Initialize) => self.initialized(message),
+            Some(OpenRequest::New { folder }) => match result["sessionId"].as_str() {
                 Some(session) => {
                     let known = self.session(session);
                     known.folder = folder;
@@ -387,13 +387,13 @@ impl Account {
                 }
                 None => self.keep_loose("session/new", message),
             },
-            Some(Open::Replay { session }) => {
+            Some(OpenRequest::Replay { session }) => {
                 self.session(&session).is_replaying = false;
                 if !message["error"].is_null() {
                     self.in_session(Some(&session), "session_not_resumed", message);
                 }
             }
-            Some(Open::Prompt { session, run }) => {
+            Some(OpenRequest::Prompt { session, run }) => {
                 let acknowledges =
                     self.protocol_version > 1 && message["error"].is_null() && result["stopReason"].is_null();
                 let Some(recorded) = self.runs.get_mut(&run) else { return };
@@ -403,7 +403,7 @@ impl Account {
                 recorded.recording.answered(message);
                 self.session(&session).prompts.retain(|prompt| *prompt != run);
             }
-            Some(Open::Other { session, method }) => {
+            Some(OpenRequest::Other { session, method }) => {
                 if !message["error"].is_null() {
                     self.in_session(session.as_deref(), &format!("{method}_failed"), message);
                 }
@@ -441,7 +441,7 @@ impl Account {
 
     // Where a message belongs.
 
-    fn session(&mut self, session: &str) -> &mut Session {
+    fn session(&mut self, session: &str) -> &mut AcpSession {
         if !self.sessions.contains_key(session) && self.sessions.len() >= limits::ACP_SESSIONS_MAX {
             let idle =
                 self.sessions.iter().find(|(_, known)| known.prompts.is_empty()).map(|(id, _)| id.clone());
@@ -474,7 +474,7 @@ impl Account {
         let known = self.session(session);
         let folder = known.folder.clone();
         let outside = std::mem::take(&mut known.outside);
-        // Whoever prompts has seen the end of what was shown again.
+        // An editor that prompts has read all that was shown again.
         known.is_replaying = false;
         known.prompts.push_back(run);
         let mut recording = PromptRecording::begin(&source, &folder, session, prompt);
@@ -492,7 +492,7 @@ impl Account {
         let asked: Vec<u64> = self
             .requests
             .values()
-            .filter_map(|open| if let Open::Prompt { run, .. } = open { Some(*run) } else { None })
+            .filter_map(|open| if let OpenRequest::Prompt { run, .. } = open { Some(*run) } else { None })
             .collect();
         for run in known.prompts.clone() {
             let Some(recorded) = self.runs.get_mut(&run) else { continue };
@@ -543,7 +543,7 @@ impl Account {
 
     /// The answer to a request was too long to be read.
     fn long_answer(&mut self, id: &str) {
-        if let Some(Open::Prompt { session, run }) = self.requests.remove(id) {
+        if let Some(OpenRequest::Prompt { session, run }) = self.requests.remove(id) {
             if let Some(recorded) = self.runs.get_mut(&run) {
                 recorded
                     .recording
@@ -553,7 +553,7 @@ impl Account {
         }
     }
 
-    pub(super) fn dropped(&mut self, dropped: Dropped) {
+    pub(super) fn dropped(&mut self, dropped: DroppedMessages) {
         let what = format!(
             "{} messages with {} bytes were forwarded and not recorded",
             dropped.messages, dropped.bytes
@@ -586,9 +586,9 @@ fn keep_last(kept: &mut VecDeque<(String, Value)>, name: &str, body: Value) {
     kept.push_back((name.to_owned(), body));
 }
 
-fn name(side: Side) -> &'static str {
+fn name(side: AcpSide) -> &'static str {
     match side {
-        Side::Editor => "editor",
-        Side::Agent => "agent",
+        AcpSide::Editor => "editor",
+        AcpSide::Agent => "agent",
     }
 }

@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     /// A permission request that only Recount answers.
-    Permission,
+    PermissionAsked,
     /// The agent takes back a permission request that the editor never saw.
     PermissionTakenBack,
     /// `session/load` for an agent that cannot load.
@@ -56,7 +56,7 @@ pub(super) struct Abilities {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Permission {
+struct PermissionRace {
     at_editor: bool,
     /// Recount has answered; the editor's answer is still to come.
     is_answered: bool,
@@ -65,10 +65,10 @@ struct Permission {
 }
 
 #[derive(Default)]
-struct State {
+struct GateState {
     /// Open requests of the editor, by id, with their methods.
     editor_requests: HashMap<String, String>,
-    permissions: HashMap<String, Permission>,
+    permissions: HashMap<String, PermissionRace>,
     own_requests: HashSet<String>,
     /// Sessions that were shown from the log and that the agent cannot resume.
     ended_sessions: HashSet<String>,
@@ -78,7 +78,7 @@ struct State {
 /// Open requests of both sides. Its lock is held for a few lines only.
 pub(super) struct Gate {
     ask: Ask,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
 }
 
 impl Gate {
@@ -86,7 +86,7 @@ impl Gate {
         Gate { ask, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().expect("no code panics while it holds this lock")
     }
 
@@ -128,9 +128,9 @@ impl Gate {
                 return Verdict::Forward;
             }
             let at_editor = self.ask != Ask::Recount || message.is_none();
-            let permission = Permission { at_editor, is_answered: false, is_asked_here: false };
+            let permission = PermissionRace { at_editor, is_answered: false, is_asked_here: false };
             state.permissions.insert(id.to_owned(), permission);
-            return if at_editor { Verdict::Forward } else { Verdict::Hold(Held::Permission) };
+            return if at_editor { Verdict::Forward } else { Verdict::Hold(Held::PermissionAsked) };
         }
         if head.method.as_deref() == Some("$/cancel_request") {
             let id = message.and_then(cancelled_request);
@@ -161,7 +161,7 @@ impl Gate {
         }
     }
 
-    /// The approval is no longer open in Recount. Whether nobody is asked any more.
+    /// The approval is no longer open in Recount. Whether it is asked nowhere any more.
     pub(super) fn no_longer_asked_here(&self, id: &str) -> bool {
         let mut state = self.state();
         let Some(permission) = state.permissions.get_mut(id) else { return false };
@@ -169,7 +169,7 @@ impl Gate {
         !permission.at_editor && !permission.is_answered
     }
 
-    /// Takes the right to answer a permission, if nobody has answered it: whether the editor is still asked.
+    /// Takes the right to answer a permission, if it has no answer: whether the editor is still asked.
     pub(super) fn claim(&self, id: &str) -> Option<bool> {
         let mut state = self.state();
         let permission = state.permissions.get_mut(id).filter(|permission| !permission.is_answered)?;
@@ -181,7 +181,7 @@ impl Gate {
         Some(at_editor)
     }
 
-    /// The editor is asked after all: whether it is not asked yet and nobody has answered.
+    /// The editor is asked after all: whether it is not asked yet and there is no answer.
     pub(super) fn pass_to_editor(&self, id: &str) -> bool {
         let mut state = self.state();
         let open = state.permissions.get_mut(id).filter(|open| !open.at_editor && !open.is_answered);
@@ -221,20 +221,20 @@ struct WithParams<P> {
 pub(super) fn session_of(message: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Params {
+    struct SessionParams {
         session_id: String,
     }
-    Some(serde_json::from_slice::<WithParams<Params>>(message).ok()?.params.session_id)
+    Some(serde_json::from_slice::<WithParams<SessionParams>>(message).ok()?.params.session_id)
 }
 
 /// The id that `$/cancel_request` names, as JSON text.
 pub(super) fn cancelled_request(message: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Params {
+    struct CancelParams {
         request_id: Box<RawValue>,
     }
-    let message: WithParams<Params> = serde_json::from_slice(message).ok()?;
+    let message: WithParams<CancelParams> = serde_json::from_slice(message).ok()?;
     id_text(message.params.request_id.get())
 }
 
@@ -295,7 +295,7 @@ mod tests {
         agent(&gate, &permission(1));
         gate.asked_here("1");
         assert_eq!(editor(&gate, &error), Verdict::Hold(Held::EditorError));
-        assert!(gate.no_longer_asked_here("1"), "nobody is asked any more");
+        assert!(gate.no_longer_asked_here("1"), "it is asked nowhere any more");
         assert_eq!(gate.claim("1"), Some(false));
         agent(&gate, &permission(1));
         assert_eq!(editor(&gate, &error), Verdict::Forward);
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn only_recount_is_asked_until_the_editor_is() {
         let gate = Gate::new(Ask::Recount);
-        assert_eq!(agent(&gate, &permission(1)), Verdict::Hold(Held::Permission));
+        assert_eq!(agent(&gate, &permission(1)), Verdict::Hold(Held::PermissionAsked));
         let taken_back = json!({"method": "$/cancel_request", "params": {"requestId": 1}});
         assert_eq!(agent(&gate, &taken_back), Verdict::Hold(Held::PermissionTakenBack));
         assert!(gate.pass_to_editor("1"));

@@ -12,11 +12,11 @@ use recount_record::{Ending, Recording, acp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
-use super::run::{Recorder, all_events};
+use super::run::{AcpProducer, all_events};
 use crate::limits;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct State {
+struct LeftoverState {
     url: String,
     producer: String,
     epoch: u64,
@@ -29,16 +29,16 @@ struct State {
 /// The open runs of this recorder. Without a folder to write to nothing is kept, and nothing fails.
 pub(super) struct Leftover {
     file: Option<(PathBuf, File)>,
-    state: State,
+    state: LeftoverState,
 }
 
 impl Leftover {
-    pub(super) fn open(folder: Option<&Path>, url: &str, who: &Recorder) -> Self {
-        let state = State {
+    pub(super) fn open(folder: Option<&Path>, url: &str, who: &AcpProducer) -> Self {
+        let state = LeftoverState {
             url: url.to_owned(),
             producer: who.producer.clone(),
             epoch: who.epoch,
-            ..State::default()
+            ..LeftoverState::default()
         };
         let file = folder.and_then(|folder| {
             fs::create_dir_all(folder).ok()?;
@@ -94,7 +94,7 @@ pub(super) async fn close_left_open(folder: Option<&Path>, url: &str, client: &C
         }
         let mut text = String::new();
         file.read_to_string(&mut text).ok();
-        let state: State = serde_json::from_str(&text).unwrap_or_default();
+        let state: LeftoverState = serde_json::from_str(&text).unwrap_or_default();
         if state.url != url && !state.url.is_empty() {
             continue;
         }
@@ -109,7 +109,7 @@ pub(super) async fn close_left_open(folder: Option<&Path>, url: &str, client: &C
 }
 
 /// Whether the run is over, or cannot be closed at all.
-async fn close(client: &Client, state: &State, run: &str) -> bool {
+async fn close(client: &Client, state: &LeftoverState, run: &str) -> bool {
     let events = match all_events(client, run).await {
         Ok(events) => events,
         Err(why) => return !why.may_pass(),

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 /// What was read next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum LinePiece {
     /// A complete line with its line break.
     Line(Vec<u8>),
     /// A piece of a line that is longer than the bound. The last piece has the line break.
@@ -32,31 +32,31 @@ impl<R: Read> LineReader<R> {
     }
 
     /// Waits for the next piece. A failed read counts as the end of the input.
-    pub(super) fn next(&mut self) -> Piece {
+    pub(super) fn next(&mut self) -> LinePiece {
         let mut held = Vec::new();
         loop {
             let buffer = match self.input.fill_buf() {
                 Ok(buffer) => buffer,
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return Piece::End(held),
+                Err(_) => return LinePiece::End(held),
             };
             if buffer.is_empty() {
-                return Piece::End(held);
+                return LinePiece::End(held);
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(buffer.len(), |end| end + 1);
             held.extend_from_slice(&buffer[..taken]);
             self.input.consume(taken);
             match (end.is_some(), self.in_long_line) {
-                (true, false) => return Piece::Line(held),
+                (true, false) => return LinePiece::Line(held),
                 (true, true) => {
                     self.in_long_line = false;
-                    return Piece::Part { bytes: held, is_last: true };
+                    return LinePiece::Part { bytes: held, is_last: true };
                 }
-                (false, true) => return Piece::Part { bytes: held, is_last: false },
+                (false, true) => return LinePiece::Part { bytes: held, is_last: false },
                 (false, false) if held.len() > self.line_bytes_max => {
                     self.in_long_line = true;
-                    return Piece::Part { bytes: held, is_last: false };
+                    return LinePiece::Part { bytes: held, is_last: false };
                 }
                 (false, false) => {}
             }
@@ -68,12 +68,12 @@ impl<R: Read> LineReader<R> {
 mod tests {
     use super::*;
 
-    fn pieces(input: &str, line_bytes_max: usize, buffer_bytes: usize) -> Vec<Piece> {
+    fn pieces(input: &str, line_bytes_max: usize, buffer_bytes: usize) -> Vec<LinePiece> {
         let mut reader = LineReader::new(input.as_bytes(), line_bytes_max, buffer_bytes);
         let mut pieces = Vec::new();
         loop {
             let piece = reader.next();
-            let is_end = matches!(piece, Piece::End(_));
+            let is_end = matches!(piece, LinePiece::End(_));
             pieces.push(piece);
             if is_end {
                 return pieces;
@@ -83,9 +83,9 @@ mod tests {
 
     #[test]
     fn lines_come_whole_and_long_ones_in_pieces() {
-        let line = |text: &str| Piece::Line(text.as_bytes().to_vec());
-        let part = |text: &str, is_last| Piece::Part { bytes: text.as_bytes().to_vec(), is_last };
-        let end = |text: &str| Piece::End(text.as_bytes().to_vec());
+        let line = |text: &str| LinePiece::Line(text.as_bytes().to_vec());
+        let part = |text: &str, is_last| LinePiece::Part { bytes: text.as_bytes().to_vec(), is_last };
+        let end = |text: &str| LinePiece::End(text.as_bytes().to_vec());
         assert_eq!(pieces("ab\n\ncd", 8, 3), [line("ab\n"), line("\n"), end("cd")]);
         assert_eq!(
             pieces("abcdefgh\nx\n", 4, 3),
@@ -101,7 +101,7 @@ mod tests {
             let joined: Vec<u8> = pieces(&input, bound, buffer)
                 .into_iter()
                 .flat_map(|piece| match piece {
-                    Piece::Line(bytes) | Piece::Part { bytes, .. } | Piece::End(bytes) => bytes,
+                    LinePiece::Line(bytes) | LinePiece::Part { bytes, .. } | LinePiece::End(bytes) => bytes,
                 })
                 .collect();
             assert_eq!(joined, input.as_bytes());

@@ -1,34 +1,33 @@
-//! Records what was forwarded, and answers what only Recount can answer. See [`Recording::run`].
+//! Records what was forwarded, and answers what only Recount can answer. See [`AcpRecorder::run`].
 //!
 //! Nothing waits for it: when it is slow or the server is away, its queue fills and what is dropped is counted.
 
-use std::collections::BTreeMap;
+mod load;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recount_client::moment;
 use recount_client::request::CreateSession;
-use recount_client::{Client, Source, Told, Until};
+use recount_client::{Client, Kind, Source, Told, Until, World, moment};
 use recount_record::acp::{Choice, Options};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::account::{Account, Action};
+use super::account::{AcpAction, AcpConnection};
 use super::gate::{Ask, Gate};
 use super::leftover::Leftover;
-use super::load;
-use super::queue::{Dropped, Item, Waiting};
+use super::queue::{AcpBacklog, AcpItem, DroppedMessages};
 use super::relay::Outlet;
-use super::run::{Recorder, Stop, short, stop};
+use super::run::{AcpProducer, SendStop, short, stop};
 use crate::limits;
 use crate::output::note;
 
 /// What a face of Recount, or the server's clock, decided about an approval.
-pub(super) enum Decision {
+pub(super) enum AcpDecision {
     Made {
         kind: String,
         data: Value,
@@ -39,40 +38,42 @@ pub(super) enum Decision {
     },
 }
 
-pub(super) struct Recording {
+pub(super) struct AcpRecorder {
+    pub(super) world: World,
     pub(super) client: Client,
-    pub(super) who: Recorder,
-    pub(super) account: Account,
+    pub(super) who: AcpProducer,
+    pub(super) account: AcpConnection,
     pub(super) gate: Arc<Gate>,
     pub(super) editor: Arc<Outlet>,
     pub(super) agent: Arc<Outlet>,
     pub(super) ask: Ask,
     pub(super) leftover: Leftover,
     chats: BTreeMap<String, String>,
-    followed: BTreeMap<u64, JoinHandle<()>>,
-    decide: Sender<Decision>,
-    decisions: Receiver<Decision>,
-    away: Option<Away>,
+    followed: BTreeSet<u64>,
+    decide: Sender<AcpDecision>,
+    decisions: Receiver<AcpDecision>,
+    away: Option<AwaySince>,
     is_refused: bool,
     /// Permissions whose approvals are not at the server yet.
     unsent: Vec<String>,
     /// Requests to the agent that `session/load` was turned into.
-    pub(super) resuming: BTreeMap<String, load::Resuming>,
-    pub(super) own_requests: u64,
+    resuming: BTreeMap<String, load::Resuming>,
+    own_requests: u64,
 }
 
-struct Away {
+struct AwaySince {
     since: Instant,
     next: Instant,
     wait: Duration,
 }
 
-impl Recording {
+impl AcpRecorder {
     #[expect(clippy::too_many_arguments, reason = "each is one of the parts that the verb has made")]
     pub(super) fn new(
+        world: World,
         client: Client,
-        who: Recorder,
-        account: Account,
+        who: AcpProducer,
+        account: AcpConnection,
         gate: Arc<Gate>,
         editor: Arc<Outlet>,
         agent: Arc<Outlet>,
@@ -80,7 +81,8 @@ impl Recording {
         leftover: Leftover,
     ) -> Self {
         let (decide, decisions) = channel(limits::ACP_DECISIONS_MAX);
-        Recording {
+        AcpRecorder {
+            world,
             client,
             who,
             account,
@@ -90,7 +92,7 @@ impl Recording {
             ask,
             leftover,
             chats: BTreeMap::new(),
-            followed: BTreeMap::new(),
+            followed: BTreeSet::new(),
             decide,
             decisions,
             away: None,
@@ -102,7 +104,7 @@ impl Recording {
     }
 
     /// Records until the agent has ended and all of it is sent, or the time for that is over.
-    pub(super) async fn run(mut self, mut waiting: Waiting, mut agent_ended: oneshot::Receiver<()>) {
+    pub(super) async fn run(mut self, mut waiting: AcpBacklog, mut agent_ended: oneshot::Receiver<()>) {
         let mut is_over = false;
         loop {
             let retry = self.away.as_ref().map(|away| away.next);
@@ -125,18 +127,18 @@ impl Recording {
             }
         }
         let dropped = waiting.take_dropped();
-        if dropped != Dropped::default() {
+        if dropped != DroppedMessages::default() {
             self.account.dropped(dropped);
         }
         self.finish().await;
     }
 
     /// Takes an item and those that wait after it. Whether it was the last one.
-    async fn items(&mut self, first: Item, waiting: &mut Waiting) -> bool {
+    async fn items(&mut self, first: AcpItem, waiting: &mut AcpBacklog) -> bool {
         let mut next = Some(first);
         for _ in 0..limits::ACP_ITEMS_AT_ONCE {
             let Some(item) = next else { return false };
-            let is_last = matches!(item, Item::AgentEnded(_));
+            let is_last = matches!(item, AcpItem::AgentEnded(_));
             for action in self.account.take(item) {
                 self.act(action).await;
             }
@@ -146,7 +148,7 @@ impl Recording {
             next = waiting.next_now();
         }
         if let Some(item) = next {
-            let is_last = matches!(item, Item::AgentEnded(_));
+            let is_last = matches!(item, AcpItem::AgentEnded(_));
             for action in self.account.take(item) {
                 self.act(action).await;
             }
@@ -155,21 +157,23 @@ impl Recording {
         false
     }
 
-    async fn act(&mut self, action: Action) {
+    async fn act(&mut self, action: AcpAction) {
         match action {
-            Action::Asked { request } => {
+            AcpAction::Asked { request } => {
                 if self.away.is_some() || self.is_refused {
                     self.pass_to_editor(&request, "the server is away").await;
                 }
                 self.unsent.push(request);
             }
-            Action::CannotAsk { request } => {
+            AcpAction::CannotAsk { request } => {
                 self.pass_to_editor(&request, "it cannot be asked in Recount").await
             }
-            Action::CancelPermission { request, is_taken_back } => self.cancel(&request, is_taken_back).await,
-            Action::Load { request, session, params } => load::load(self, request, session, params).await,
-            Action::RefusePrompt { request } => load::refuse_prompt(self, &request).await,
-            Action::OwnAnswer { request, answer } => load::resumed(self, &request, &answer).await,
+            AcpAction::CancelPermission { request, is_taken_back } => {
+                self.cancel(&request, is_taken_back).await
+            }
+            AcpAction::Load { request, session, params } => load::load(self, request, session, params).await,
+            AcpAction::RefusePrompt { request } => load::refuse_prompt(self, &request).await,
+            AcpAction::OwnAnswer { request, answer } => load::resumed(self, &request, &answer).await,
         }
     }
 
@@ -189,8 +193,8 @@ impl Recording {
         self.who.agent_version.clone_from(&self.account.agent_version);
         match self.send_runs().await {
             Ok(()) => self.is_back(),
-            Err(Stop::Away(why)) => self.is_away(&why).await,
-            Err(Stop::Refused(why)) => {
+            Err(SendStop::Away(why)) => self.is_away(&why).await,
+            Err(SendStop::Refused(why)) => {
                 note(&format!("recording stops, forwarding goes on: {why}"));
                 self.is_refused = true;
                 let open: Vec<String> = self.account.permissions.keys().cloned().collect();
@@ -201,7 +205,7 @@ impl Recording {
         }
     }
 
-    async fn send_runs(&mut self) -> Result<(), Stop> {
+    async fn send_runs(&mut self) -> Result<(), SendStop> {
         let runs: Vec<u64> = self.account.runs.keys().copied().collect();
         for key in runs {
             let Some(run) = self.account.runs.get_mut(&key) else { continue };
@@ -242,7 +246,7 @@ impl Recording {
     }
 
     /// The session of ours that has the runs of this one of the agent: one that is there already, or a new one.
-    async fn chat(&mut self, session: &str) -> Result<String, Stop> {
+    async fn chat(&mut self, session: &str) -> Result<String, SendStop> {
         let (folder, is_new) = self.account.session_facts(session);
         let agent = &self.account.agent;
         if !is_new
@@ -266,7 +270,7 @@ impl Recording {
             None => {
                 note(&format!("recording waits, forwarding goes on: {why}"));
                 let wait = limits::ACP_RETRY_WAIT;
-                self.away = Some(Away { since: now, next: now + wait, wait });
+                self.away = Some(AwaySince { since: now, next: now + wait, wait });
                 let held: Vec<String> = self.held();
                 for request in held {
                     self.pass_to_editor(&request, "the server is away").await;
@@ -309,7 +313,6 @@ impl Recording {
                 None => {}
             }
         }
-        self.followed.values().for_each(JoinHandle::abort);
         let left = self.left();
         if left > 0 && !self.is_refused {
             note(&format!("{left} events could not be recorded in time: the server is away or slow"));
@@ -328,19 +331,20 @@ impl Recording {
     fn follow(&mut self, key: u64) {
         let asks =
             self.account.permissions.values().any(|open| open.run == key && open.approval_id.is_some());
-        if !asks || self.followed.contains_key(&key) {
+        if !asks || self.followed.contains(&key) {
             return;
         }
         let Some(run) = self.account.runs.get(&key) else { return };
         let Some(id) = run.id.clone() else { return };
         let task = follow(self.client.clone(), id, key, self.decide.clone());
-        self.followed.insert(key, tokio::spawn(task));
+        self.world.tasks.spawn(Kind::Service, |_| task);
+        self.followed.insert(key);
     }
 
-    async fn decision(&mut self, decision: Decision) {
+    async fn decision(&mut self, decision: AcpDecision) {
         let (kind, data) = match decision {
-            Decision::Made { kind, data } => (kind, data),
-            Decision::ServerAway { run } => {
+            AcpDecision::Made { kind, data } => (kind, data),
+            AcpDecision::ServerAway { run } => {
                 let held = self.held();
                 for request in held {
                     if self.account.permissions.get(&request).is_some_and(|open| open.run == run) {
@@ -357,8 +361,8 @@ impl Recording {
         let Some((request, open)) = found.map(|(request, open)| (request.clone(), open.clone())) else {
             return;
         };
-        let nobody_is_asked = self.gate.no_longer_asked_here(&request);
-        let Some(result) = result_for(&open.options, &kind, &data, nobody_is_asked) else {
+        let is_asked_nowhere = self.gate.no_longer_asked_here(&request);
+        let Some(result) = result_for(&open.options, &kind, &data, is_asked_nowhere) else {
             if let Some(run) = self.account.runs.get_mut(&open.run) {
                 run.recording.note("left_to_editor", &json!({ "approval_id": approval, "answer": data }));
             }
@@ -369,7 +373,7 @@ impl Recording {
         if is_at_editor {
             let id = raw(&request);
             let cancel = json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}});
-            write(&self.editor, &cancel).await;
+            write(&self.world, &self.editor, &cancel).await;
         }
         self.account.permissions.remove(&request);
         if let Some(run) = self.account.runs.get_mut(&open.run) {
@@ -379,7 +383,7 @@ impl Recording {
 
     pub(super) async fn answer_agent(&self, request: &str, name: &str, value: &Value) {
         let answer = json!({"jsonrpc": "2.0", "id": raw(request), name: value});
-        write(&self.agent, &answer).await;
+        write(&self.world, &self.agent, &answer).await;
     }
 
     /// The editor is asked for a permission that was held for Recount.
@@ -393,7 +397,7 @@ impl Recording {
             run.recording.note("asked_in_editor", &json!({ "reason": why }));
         }
         let editor = Arc::clone(&self.editor);
-        drop(tokio::task::spawn_blocking(move || editor.write(&line)).await);
+        drop(self.world.tasks.block(Kind::Effect, move || editor.write(&line)).await);
     }
 
     async fn cancel(&mut self, request: &str, is_taken_back: bool) {
@@ -420,7 +424,7 @@ impl Recording {
 }
 
 /// The result that says a decision to the agent; `None` where the editor's dialog is left to decide.
-fn result_for(options: &Options, kind: &str, data: &Value, nobody_is_asked: bool) -> Option<Value> {
+fn result_for(options: &Options, kind: &str, data: &Value, is_asked_nowhere: bool) -> Option<Value> {
     let decision = data["decision"].as_str().unwrap_or("");
     let rejected = || {
         let rejected = options.result(Choice::Reject);
@@ -431,17 +435,17 @@ fn result_for(options: &Options, kind: &str, data: &Value, nobody_is_asked: bool
         ("approval.resolved", "approved") | ("approval.timed_out", "approved") => {
             let always = matches!(data["scope"].as_str(), Some("run" | "session" | "workspace"));
             let approved = options.result(Choice::Approve { always });
-            if approved.is_none() && nobody_is_asked { rejected() } else { approved }
+            if approved.is_none() && is_asked_nowhere { rejected() } else { approved }
         }
         ("approval.resolved", "rejected") => rejected(),
-        // Nobody answered here, or it is no longer asked here. That decides nothing where the editor asks.
-        _ if nobody_is_asked => rejected(),
+        // There is no answer here, or it is no longer asked here. That decides nothing where the editor asks.
+        _ if is_asked_nowhere => rejected(),
         _ => None,
     }
 }
 
 /// Tells each answer to an approval of a run, until the run has ended.
-async fn follow(client: Client, run: String, key: u64, decide: Sender<Decision>) {
+async fn follow(client: Client, run: String, key: u64, decide: Sender<AcpDecision>) {
     let mut after = None;
     loop {
         let mut tail = client.tail(Source::Run(run.clone()), after, Until::Ended);
@@ -454,7 +458,7 @@ async fn follow(client: Client, run: String, key: u64, decide: Sender<Decision>)
             };
             let decision = match told {
                 Told::Event { envelope, .. } => answer_in(&envelope),
-                Told::Disconnected { .. } => Some(Decision::ServerAway { run: key }),
+                Told::Disconnected { .. } => Some(AcpDecision::ServerAway { run: key }),
                 _ => None,
             };
             if let Some(decision) = decision
@@ -464,14 +468,14 @@ async fn follow(client: Client, run: String, key: u64, decide: Sender<Decision>)
             }
         }
         after = tail.cursor().or(after);
-        if decide.send(Decision::ServerAway { run: key }).await.is_err() {
+        if decide.send(AcpDecision::ServerAway { run: key }).await.is_err() {
             return;
         }
         tokio::time::sleep(limits::ACP_RETRY_WAIT_MAX).await;
     }
 }
 
-fn answer_in(envelope: &str) -> Option<Decision> {
+fn answer_in(envelope: &str) -> Option<AcpDecision> {
     if !envelope.contains("\"approval.") {
         return None;
     }
@@ -480,7 +484,7 @@ fn answer_in(envelope: &str) -> Option<Decision> {
         .as_str()
         .filter(|kind| matches!(*kind, "approval.resolved" | "approval.timed_out"))?;
     let kind = kind.to_owned();
-    Some(Decision::Made { kind, data: envelope["data"].take() })
+    Some(AcpDecision::Made { kind, data: envelope["data"].take() })
 }
 
 /// An id as it came.
@@ -489,11 +493,11 @@ pub(super) fn raw(id: &str) -> Box<RawValue> {
 }
 
 /// Writes a message of the recorder's own, without holding up this thread.
-pub(super) async fn write(outlet: &Arc<Outlet>, message: &Value) {
+pub(super) async fn write(world: &World, outlet: &Arc<Outlet>, message: &Value) {
     let outlet = Arc::clone(outlet);
     let line = format!("{message}\n");
     // Where nothing is read any more, the connection is over.
-    drop(tokio::task::spawn_blocking(move || outlet.write(line.as_bytes())).await);
+    drop(world.tasks.block(Kind::Effect, move || outlet.write(line.as_bytes())).await);
 }
 
 /// A folder's last part, for people.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::gate::{Gate, Held, Verdict};
 use super::head::{Head, HeadScanner};
-use super::line::{LineReader, Piece};
-use super::queue::{Item, Queue, Side};
+use super::line::{LinePiece, LineReader};
+use super::queue::{AcpItem, AcpQueue, AcpSide};
 use crate::limits;
 use crate::output::note;
 
@@ -48,10 +48,10 @@ fn write_to(out: &mut Option<Box<dyn Write + Send>>, bytes: &[u8]) -> io::Result
 
 /// One direction.
 pub(super) struct Relay {
-    pub(super) from: Side,
+    pub(super) from: AcpSide,
     pub(super) to: Arc<Outlet>,
     pub(super) gate: Arc<Gate>,
-    pub(super) queue: Queue,
+    pub(super) queue: AcpQueue,
 }
 
 impl Relay {
@@ -61,9 +61,9 @@ impl Relay {
             LineReader::new(input, limits::ACP_LINE_HELD_BYTES_MAX, limits::ACP_READ_BUFFER_BYTES);
         loop {
             let is_open = match reader.next() {
-                Piece::Line(line) => self.line(line),
-                Piece::Part { bytes, is_last } => self.long_line(bytes, is_last, &mut reader),
-                Piece::End(rest) => {
+                LinePiece::Line(line) => self.line(line),
+                LinePiece::Part { bytes, is_last } => self.long_line(bytes, is_last, &mut reader),
+                LinePiece::End(rest) => {
                     self.end(rest);
                     false
                 }
@@ -84,7 +84,7 @@ impl Relay {
             Verdict::Hold(held) => Some(held),
         };
         // Before it is forwarded, so that the answer to it comes after it in the queue.
-        let is_in = self.queue.push(Item::Message { from: self.from, line: Arc::clone(&line), held });
+        let is_in = self.queue.push(AcpItem::Message { from: self.from, line: Arc::clone(&line), held });
         match held {
             None => self.to.write(&line).is_ok(),
             Some(_) if is_in => true,
@@ -96,16 +96,16 @@ impl Relay {
     fn held_in_vain(&self, held: Held, head: &Head, line: &[u8]) -> bool {
         let id = head.id.as_deref().unwrap_or("");
         match held {
-            Held::Permission if self.gate.pass_to_editor(id) => self.to.write(line).is_ok(),
+            Held::PermissionAsked if self.gate.pass_to_editor(id) => self.to.write(line).is_ok(),
             Held::Load | Held::Prompt | Held::PermissionTakenBack => self.to.write(line).is_ok(),
-            Held::Permission | Held::LateAnswer | Held::EditorError | Held::OwnAnswer => true,
+            Held::PermissionAsked | Held::LateAnswer | Held::EditorError | Held::OwnAnswer => true,
         }
     }
 
     fn verdict(&self, head: &Head, message: Option<&[u8]>) -> Verdict {
         match self.from {
-            Side::Editor => self.gate.from_editor(head, message),
-            Side::Agent => self.gate.from_agent(head, message),
+            AcpSide::Editor => self.gate.from_editor(head, message),
+            AcpSide::Agent => self.gate.from_agent(head, message),
         }
     }
 
@@ -126,9 +126,9 @@ impl Relay {
                 break true;
             }
             piece = match reader.next() {
-                Piece::Part { bytes, is_last } => (bytes, is_last),
+                LinePiece::Part { bytes, is_last } => (bytes, is_last),
                 // The rest never came. What follows must not be taken for it.
-                Piece::End(mut rest) | Piece::Line(mut rest) => {
+                LinePiece::End(mut rest) | LinePiece::Line(mut rest) => {
                     rest.push(b'\n');
                     note(&format!("{} ended in the middle of a message", self.name()));
                     (rest, true)
@@ -138,7 +138,7 @@ impl Relay {
         drop(out);
         let head = scanner.finish();
         self.verdict(&head, None);
-        self.queue.push(Item::Long { from: self.from, head, beginning, bytes });
+        self.queue.push(AcpItem::Long { from: self.from, head, beginning, bytes });
         is_open
     }
 
@@ -156,13 +156,13 @@ impl Relay {
             self.name(),
             rest.len()
         ));
-        self.queue.push(Item::Unfinished { from: self.from, bytes: rest });
+        self.queue.push(AcpItem::Unfinished { from: self.from, bytes: rest });
     }
 
     fn name(&self) -> &'static str {
         match self.from {
-            Side::Editor => "the editor",
-            Side::Agent => "the agent",
+            AcpSide::Editor => "the editor",
+            AcpSide::Agent => "the agent",
         }
     }
 }

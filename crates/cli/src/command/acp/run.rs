@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Producer};
 use recount_client::{Client, ClientError};
-use recount_record::acp::{Patch, PromptRecording, Step};
+use recount_record::acp::{AcpStep, Patch, PromptRecording};
 use recount_record::{Draft, Recording};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -15,7 +15,7 @@ use crate::output::note;
 
 /// Who the recorder is for the server.
 #[derive(Debug, Clone)]
-pub(super) struct Recorder {
+pub(super) struct AcpProducer {
     pub(super) producer: String,
     pub(super) epoch: u64,
     pub(super) agent: String,
@@ -28,7 +28,7 @@ pub(super) struct RecordedRun {
     title: String,
     request_text: Option<String>,
     pub(super) id: Option<String>,
-    steps: VecDeque<Step>,
+    steps: VecDeque<AcpStep>,
     steps_bytes: usize,
     seq: u64,
     /// How many steps the batch has that was sent and not answered. It is sent again with the same.
@@ -44,7 +44,7 @@ pub(super) struct RecordedRun {
 
 /// Why nothing more is sent now.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum SendStop {
     /// The server may take it later.
     Away(String),
     /// The server takes nothing from this recorder.
@@ -101,9 +101,9 @@ impl RecordedRun {
     pub(super) async fn send(
         &mut self,
         client: &Client,
-        who: &Recorder,
+        who: &AcpProducer,
         chat: &mut Option<String>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SendStop> {
         self.gather();
         while !self.steps.is_empty() {
             if self.id.is_none() {
@@ -119,9 +119,9 @@ impl RecordedRun {
     async fn create(
         &mut self,
         client: &Client,
-        who: &Recorder,
+        who: &AcpProducer,
         chat: &mut Option<String>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), SendStop> {
         let agent =
             AgentName { name: who.agent.clone(), version: who.agent_version.clone(), ..AgentName::default() };
         let request = CreateRun {
@@ -147,19 +147,19 @@ impl RecordedRun {
     }
 
     /// Uploads patches that the next batch would name. One that cannot be uploaded is kept in the event.
-    async fn upload(&mut self, client: &Client, who: &Recorder) -> Result<(), Stop> {
+    async fn upload(&mut self, client: &Client, who: &AcpProducer) -> Result<(), SendStop> {
         if self.in_flight.is_some() {
             return Ok(());
         }
         for index in 0..self.steps.len().min(limits::ACP_BATCH_EVENTS_MAX) {
-            let Step::Patch(patch) = &self.steps[index] else { continue };
+            let AcpStep::Patch(patch) = &self.steps[index] else { continue };
             let draft = uploaded(client, who, patch).await?;
-            self.steps[index] = Step::Draft(draft);
+            self.steps[index] = AcpStep::Draft(draft);
         }
         Ok(())
     }
 
-    async fn append(&mut self, client: &Client, who: &Recorder) -> Result<(), Stop> {
+    async fn append(&mut self, client: &Client, who: &AcpProducer) -> Result<(), SendStop> {
         let count = self.in_flight.unwrap_or_else(|| self.batch_len());
         let Some(id) = self.id.clone() else { return Ok(()) };
         let events = self.steps.iter().take(count).filter_map(event).collect();
@@ -189,12 +189,12 @@ impl RecordedRun {
 
     /// Events of a batch that is not taken are sent one by one; those that are refused are kept as what they are. Then the
     /// recording goes on from what the log has.
-    async fn one_by_one(&mut self, client: &Client, who: &Recorder, id: &str) -> Result<(), Stop> {
+    async fn one_by_one(&mut self, client: &Client, who: &AcpProducer, id: &str) -> Result<(), SendStop> {
         self.in_flight = None;
-        while let Some(Step::Draft(draft)) = self.steps.front() {
+        while let Some(AcpStep::Draft(draft)) = self.steps.front() {
             let draft = draft.clone();
             self.in_flight = Some(1);
-            let one = event(&Step::Draft(draft.clone())).into_iter().collect();
+            let one = event(&AcpStep::Draft(draft.clone())).into_iter().collect();
             match client.append_run_events(id, &self.batch(who, one)).await {
                 Ok(receipt) => self.last_sequence = Some(receipt.last_sequence),
                 Err(why) if matches!(why.code(), Some("event_refused" | "limit_reached")) => {
@@ -208,7 +208,7 @@ impl RecordedRun {
                         note(&format!("an event of {id} is not recorded: {why}"));
                         self.drop_first();
                     } else {
-                        self.steps[0] = Step::Draft(kept);
+                        self.steps[0] = AcpStep::Draft(kept);
                     }
                     continue;
                 }
@@ -223,16 +223,16 @@ impl RecordedRun {
         Ok(())
     }
 
-    fn batch(&self, who: &Recorder, events: Vec<NewEvent>) -> AppendEvents {
+    fn batch(&self, who: &AcpProducer, events: Vec<NewEvent>) -> AppendEvents {
         let producer = Producer { id: who.producer.clone(), epoch: who.epoch, seq: self.seq };
         AppendEvents { producer, events }
     }
 
     fn batch_len(&self) -> usize {
         let mut bytes = 0;
-        let fits = |step: &&Step| {
+        let fits = |step: &&AcpStep| {
             bytes += size(step);
-            bytes <= limits::ACP_BATCH_BYTES_MAX && matches!(step, Step::Draft(_))
+            bytes <= limits::ACP_BATCH_BYTES_MAX && matches!(step, AcpStep::Draft(_))
         };
         self.steps.iter().take(limits::ACP_BATCH_EVENTS_MAX).take_while(fits).count().max(1)
     }
@@ -259,7 +259,7 @@ impl RecordedRun {
     }
 }
 
-async fn uploaded(client: &Client, who: &Recorder, patch: &Patch) -> Result<Draft, Stop> {
+async fn uploaded(client: &Client, who: &AcpProducer, patch: &Patch) -> Result<Draft, SendStop> {
     let bytes = patch.text.clone().into_bytes();
     let size = bytes.len() as u64;
     let sent = client.upload_artifact(bytes, "text/x-diff", Some("file"), None).await;
@@ -291,21 +291,21 @@ pub(super) async fn all_events(client: &Client, run: &str) -> Result<Vec<(String
     }
 }
 
-fn event(step: &Step) -> Option<NewEvent> {
-    let Step::Draft(draft) = step else { return None };
+fn event(step: &AcpStep) -> Option<NewEvent> {
+    let AcpStep::Draft(draft) = step else { return None };
     let data = to_raw_value(&draft.data).ok()?;
     Some(NewEvent { event_type: draft.kind.clone().into_owned(), data })
 }
 
-fn size(step: &Step) -> usize {
+fn size(step: &AcpStep) -> usize {
     match step {
-        Step::Draft(draft) => draft.data.to_string().len() + draft.kind.len(),
-        Step::Patch(patch) => patch.text.len(),
+        AcpStep::Draft(draft) => draft.data.to_string().len() + draft.kind.len(),
+        AcpStep::Patch(patch) => patch.text.len(),
     }
 }
 
-pub(super) fn stop(why: &ClientError) -> Stop {
-    if why.may_pass() { Stop::Away(why.to_string()) } else { Stop::Refused(why.to_string()) }
+pub(super) fn stop(why: &ClientError) -> SendStop {
+    if why.may_pass() { SendStop::Away(why.to_string()) } else { SendStop::Refused(why.to_string()) }
 }
 
 pub(super) fn short(text: &str, bytes_max: usize) -> String {

@@ -139,7 +139,7 @@ impl Editor {
     }
 
     pub(crate) fn new_session(&mut self) -> String {
-        let id = self.request("session/new", &json!({"cwd": "/work/project", "mcpServers": []}));
+        let id = self.request("session/new", &json!({"cwd": "/home/me/project", "mcpServers": []}));
         let (_, answer) = self.answer(id);
         answer["result"]["sessionId"].as_str().expect("there is a session").to_owned()
     }

@@ -132,7 +132,7 @@ async fn both_may_answer_in_one_instant() {
         let (ours, ()) = tokio::join!(client.resolve_approval(&approval, &verdict), both);
         let result = got(&mut editor, round + 200);
         editor.answer(prompt);
-        // One answer reached the agent, and it is one that somebody gave.
+        // One answer reached the agent, and it is one that was given.
         assert!(result == selected("yes") || (result == selected("no") && ours.is_ok()), "{result}");
     }
     editor.end();

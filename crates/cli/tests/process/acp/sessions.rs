@@ -30,7 +30,7 @@ async fn what_an_agent_shows_again_is_not_recorded_again() {
     let mut editor = setting.start();
     editor.initialize();
     let load = editor
-        .request("session/load", &json!({"sessionId": session, "cwd": "/work/project", "mcpServers": []}));
+        .request("session/load", &json!({"sessionId": session, "cwd": "/home/me/project", "mcpServers": []}));
     let (before, _) = editor.answer(load);
     assert_eq!(texts(&before), ["this was said before"]);
     editor.run(&session, &json!([["say", "second"]]));
@@ -59,7 +59,7 @@ async fn an_agent_that_only_resumes_is_loaded_from_the_log() {
 
     let mut editor = setting.start();
     editor.initialize();
-    let params = json!({"sessionId": session, "cwd": "/work/project", "mcpServers": []});
+    let params = json!({"sessionId": session, "cwd": "/home/me/project", "mcpServers": []});
     let load = editor.request("session/load", &params);
     let (shown, answer) = editor.answer(load);
     assert_eq!(answer["result"], json!({"modes": null}), "it is the agent's own answer");
@@ -102,7 +102,7 @@ async fn a_session_that_cannot_go_on_is_said_to_be_over() {
     let mut editor = setting.start();
     editor.initialize();
     let load = editor
-        .request("session/load", &json!({"sessionId": session, "cwd": "/work/project", "mcpServers": []}));
+        .request("session/load", &json!({"sessionId": session, "cwd": "/home/me/project", "mcpServers": []}));
     let (shown, answer) = editor.answer(load);
     assert!(answer["error"].is_null());
     let shown = texts(&shown);

@@ -108,7 +108,7 @@ fn joined(texts: &[&Value]) -> String {
 }
 
 #[tokio::test]
-async fn whoever_is_killed_when_the_record_has_what_the_editor_saw() {
+async fn after_any_kill_the_record_has_what_the_editor_saw() {
     let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut server = Server::start(data.path());
     let address = server.address.clone();

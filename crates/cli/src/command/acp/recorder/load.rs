@@ -6,8 +6,8 @@ use recount_client::{Client, ClientError, Listing};
 use recount_record::acp::Replay;
 use serde_json::{Value, json};
 
-use super::recorder::{Recording, raw, write};
-use super::run::all_events;
+use super::super::run::all_events;
+use super::{AcpRecorder, raw, write};
 use crate::limits;
 
 /// A `session/load` that waits for the agent to resume the session.
@@ -52,7 +52,7 @@ pub(super) async fn find_chat(
 }
 
 /// Answers the editor's `session/load`.
-pub(super) async fn load(recording: &mut Recording, request: String, session: String, params: Value) {
+pub(super) async fn load(recording: &mut AcpRecorder, request: String, session: String, params: Value) {
     let updates = match history(recording, &session).await {
         Ok(Some(updates)) => updates,
         Ok(None) => {
@@ -70,7 +70,7 @@ pub(super) async fn load(recording: &mut Recording, request: String, session: St
         recording.gate.own_request(&id);
         let message = json!({"jsonrpc": "2.0", "id": raw(&id), "method": "session/resume", "params": params});
         recording.resuming.insert(id, Resuming { request, session, updates });
-        return write(&recording.agent, &message).await;
+        return write(&recording.world, &recording.agent, &message).await;
     }
     recording.gate.session_is_over(&session);
     let over = "This session is shown from the record of Recount. The agent cannot resume it: start a new one to go on.";
@@ -81,7 +81,7 @@ pub(super) async fn load(recording: &mut Recording, request: String, session: St
 }
 
 /// The agent answered `session/resume`.
-pub(super) async fn resumed(recording: &mut Recording, id: &str, message: &Value) {
+pub(super) async fn resumed(recording: &mut AcpRecorder, id: &str, message: &Value) {
     let Some(resuming) = recording.resuming.remove(id) else { return };
     let Resuming { request, session, updates } = resuming;
     if message["error"].is_null() {
@@ -94,13 +94,13 @@ pub(super) async fn resumed(recording: &mut Recording, id: &str, message: &Value
 }
 
 /// A prompt to a session that only the log has.
-pub(super) async fn refuse_prompt(recording: &mut Recording, request: &str) {
+pub(super) async fn refuse_prompt(recording: &mut AcpRecorder, request: &str) {
     let why = "the session is shown from the record of Recount, and the agent cannot resume it; start a new session";
     refuse(recording, request, -32002, why).await;
 }
 
 /// What was said in a session, as updates; `None` where the log does not have it.
-async fn history(recording: &mut Recording, session: &str) -> Result<Option<Vec<Value>>, ClientError> {
+async fn history(recording: &mut AcpRecorder, session: &str) -> Result<Option<Vec<Value>>, ClientError> {
     // What waits is sent first, so that it is part of it.
     recording.send().await;
     let client = recording.client.clone();
@@ -137,19 +137,24 @@ async fn history(recording: &mut Recording, session: &str) -> Result<Option<Vec<
     Ok(Some(updates.into_iter().rev().flatten().collect()))
 }
 
-async fn show(recording: &Recording, session: &str, updates: &[Value]) {
+async fn show(recording: &AcpRecorder, session: &str, updates: &[Value]) {
     for update in updates {
         let params = json!({"sessionId": session, "update": update});
-        write(&recording.editor, &json!({"jsonrpc": "2.0", "method": "session/update", "params": params}))
-            .await;
+        write(
+            &recording.world,
+            &recording.editor,
+            &json!({"jsonrpc": "2.0", "method": "session/update", "params": params}),
+        )
+        .await;
     }
 }
 
-async fn refuse(recording: &Recording, request: &str, code: i64, why: &str) {
+async fn refuse(recording: &AcpRecorder, request: &str, code: i64, why: &str) {
     answer(recording, request, "error", &json!({"code": code, "message": why})).await;
 }
 
-async fn answer(recording: &Recording, request: &str, name: &str, value: &Value) {
+async fn answer(recording: &AcpRecorder, request: &str, name: &str, value: &Value) {
     recording.gate.answered_here(request);
-    write(&recording.editor, &json!({"jsonrpc": "2.0", "id": raw(request), name: value})).await;
+    write(&recording.world, &recording.editor, &json!({"jsonrpc": "2.0", "id": raw(request), name: value}))
+        .await;
 }
