@@ -56,7 +56,7 @@ impl Conversation {
             if let Some(told) = call.and_then(|asked| asked.result.as_mut()) {
                 let text = told.text();
                 let shortened = trimmed(&text, result.kept_bytes);
-                told.words = vec![Words::Text(match shortened.len() < text.len() {
+                told.words = vec![Words::Text(match text.len() as u64 > result.kept_bytes {
                     true => shortened + &reference(&result.tool_call_id),
                     false => text,
                 })];
@@ -241,7 +241,9 @@ mod tests {
     fn a_large_old_result_keeps_its_ends_and_says_where_the_rest_is() {
         // Bytes of a result, and what stays of it.
         for (bytes, kept) in [(513, 0), (4_095, 0), (4_096, 512), (50_000, 512)] {
-            let (events, after) = shortened(long_run(10, bytes), bytes as u64);
+            let mut after = long_run(10, bytes);
+            let events = after.shortening(bytes as u64);
+            after.take(&events[0], place(1_000));
             let Payload::ContextTrimmed(trimmed) = &events[0] else { panic!("{events:?}") };
             assert!(trimmed.results.iter().all(|result| result.kept_bytes == kept), "{bytes}: {trimmed:?}");
             let Message::Results(results) = &after.messages(None)[2] else { unreachable!() };
