@@ -31,11 +31,11 @@ cargo xtask <verb>
           figures against yardsticks, built in release; `docs/performance.md` says what they mean
   soak [--minutes N] [--events N] [--seed N] [--folder DIR] | soak --million [--events N] [--folder DIR]
        | soak --bits|--log-damage|--salvage [--minutes N] [--seed N] [--folder DIR]
-       | soak --disks [--minutes N] [--seed N] | soak --conformance
+       | soak --disks [--minutes N] [--seed N] | soak --conformance | soak --output [--bytes N]
           a real server under everything at once, killed now and then; or one large store and all that can be
           done with it; or a database damaged bit by bit, the logs of killed stores damaged, damaged folders salvaged;
           or runs of agents on slow and failing disks, half of the time under SQLite; or our own AAEP suite with every
-          wait over each transport, four minutes. Promises are checked, and any that is broken ends it with status 1
+          wait over each transport, four minutes; or a command that writes 1 GiB, whose memory is bounded. Promises are checked, and any that is broken ends it with status 1
   tidy    the hard rules of STYLE.md, crate edges, heads, requirements
   golden  runs the tests that rewrite their expectations, then shows what changed
   package packs the libraries `recount-json` and `recount-aaep`, and runs their tests from the packages

@@ -183,6 +183,11 @@ pub(crate) fn soak(root: &Path, arguments: &[String]) -> Result<bool> {
     {
         return soak_conformance(root, rest);
     }
+    if let [first, rest @ ..] = arguments
+        && first == "--output"
+    {
+        return soak_output(root, rest);
+    }
     let mut words = vec!["run", "--release", "--locked", "-p", "recount-bench", "--", "soak"];
     words.extend(arguments.iter().map(String::as_str));
     cargo(root, &words)
@@ -198,6 +203,21 @@ fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     let mut cargo = command(cargo_program(), root);
     cargo.args(words).arg("own_suite::our_own_suite_passes_level_3_over_every_transport");
     cargo.env("RECOUNT_CONFORMANCE_FULL", "1");
+    watch(cargo)
+}
+
+/// The output of one command, as large as a run may have it, with a bound on the server's memory.
+fn soak_output(root: &Path, arguments: &[String]) -> Result<bool> {
+    let bytes: u64 = match arguments {
+        [] => 1 << 30,
+        [name, value] if name == "--bytes" => value.parse().context("--bytes takes a whole number")?,
+        other => bail!("`soak --output` does not know {other:?}; it takes --bytes N"),
+    };
+    let words = ["test", "--release", "--locked", "-p", "recount-cli", "--test", "process"];
+    let mut cargo = command(cargo_program(), root);
+    cargo.args(words).args(["--", "--nocapture", "--exact"]);
+    cargo.arg("outputs::a_large_output_is_saved_and_the_server_never_holds_it");
+    cargo.env("RECOUNT_OUTPUT_BYTES", bytes.to_string());
     watch(cargo)
 }
 

@@ -14,8 +14,10 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::hooks::HookedCall;
 use crate::limits;
+use crate::read_back;
 use crate::tool::{
-    Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, TOOL_ERROR, Teller, Terms, Tool,
+    Cancel, Gone, How, Job, Keep, Keeper, Kept, Outcome, OutputInLog, ResultPart, ResultRange, TOOL_ERROR,
+    Teller, Terms, Tool,
 };
 use crate::worker::{Done, Worker};
 use crate::workspace::claims::{Claim, Sort, StillHeld};
@@ -436,5 +438,13 @@ impl Keeper for RunKeeper {
             let kept = self.write.keep_output(self.run, output).await.map_err(|error| error.to_string())?;
             Ok(Kept { id: kept.id, created: kept.created })
         })
+    }
+
+    fn result<'a>(
+        &'a self,
+        call: &'a ForeignId,
+        range: ResultRange,
+    ) -> BoxFuture<'a, Result<ResultPart, String>> {
+        Box::pin(read_back::result(self.write.read(), self.run, call, range))
     }
 }

@@ -34,6 +34,7 @@ mod perform;
 pub mod policy;
 mod provision;
 mod reach;
+mod read_back;
 mod recall;
 mod refused_context;
 mod request;

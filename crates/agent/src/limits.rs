@@ -829,6 +829,23 @@ pub const INSTRUCTIONS_TIME_MAX: Duration = Duration::from_secs(2);
 /// Bytes of a result of a call that is never shortened further for the model; a shorter result stays as it is.
 pub const TRIMMED_BYTES_MIN: u64 = 512;
 
+/// Bytes of an old result from which on its beginning and its end stay when it is shortened; of a shorter one only the
+/// note.
+pub const TRIMMED_ENDS_BYTES_MIN: u64 = 4 * 1024;
+
+/// Bytes that stay of such a result: half from its beginning and half from its end.
+pub const TRIMMED_ENDS_BYTES: u64 = 512;
+
+/// Bytes of a stored result that one call of `read_result` reads; the model is told where to continue.
+pub const RESULT_READ_BYTES_MAX: u64 = 16 * 1024;
+
+/// Characters of the id of a call that `read_result` takes; a longer id is refused.
+pub const RESULT_CALL_ID_CHARS_MAX: usize = 128;
+
+/// Runs in which `read_result` looks for a call: this one and those that it continues. Of earlier ones the tool has to be
+/// called again.
+pub const RESULT_RUNS_MAX: usize = 20;
+
 /// Results that one event shortens; the newest beyond that stay until the conversation is too long again.
 pub const TRIMMED_RESULTS_MAX: usize = 1_000;
 

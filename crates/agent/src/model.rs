@@ -209,6 +209,11 @@ pub trait Model: Send + Sync + 'static {
 
     /// Whether a model of this provider can do something; what is not known is assumed.
     fn can(&self, model: &str, capability: Capability) -> bool;
+
+    /// The most tokens of conversation that a model is to be sent, where that is configured.
+    fn context_tokens(&self, _model: &str) -> Option<u64> {
+        None
+    }
 }
 
 /// An answer on its way.

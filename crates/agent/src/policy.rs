@@ -151,8 +151,17 @@ impl ToolPattern {
 }
 
 /// Tools that only look, keep a list or speak to people, whatever a command of theirs is called.
-const READING: &[&str] =
-    &["read_file", "glob", "grep", "git_status", "git_diff", "todo_write", "ask_user", "hand_off"];
+const READING: &[&str] = &[
+    "read_file",
+    "glob",
+    "grep",
+    "git_status",
+    "git_diff",
+    "todo_write",
+    "ask_user",
+    "hand_off",
+    "read_result",
+];
 
 impl Policy {
     /// A digest of the text that the rules were read from; nothing for the default.

@@ -33,7 +33,7 @@ impl Worker {
         let mut tokens = self.conversation.tokens_estimate_with(&said);
         let has_pictures = self.conversation.has_pictures() || said.has_pictures();
         // Only a long one is looked at as a whole: it would have to be copied for it.
-        if let Some(above) = self.context_bound().filter(|above| tokens > *above) {
+        if let Some(above) = self.context_bound(chosen).filter(|above| tokens > *above) {
             let events = self.taking(self.conversation.clone(), opening).shortening(above);
             opening.extend(events.into_iter().map(Draft::from));
             tokens = self.taking(self.conversation.clone(), opening).tokens_estimate();
@@ -47,10 +47,12 @@ impl Worker {
         tokens
     }
 
-    /// The most tokens that the model is sent: what the order says, and less than what its provider refused.
-    fn context_bound(&self) -> Option<u64> {
+    /// The most tokens that the model is sent: what the order and the model's settings say, and less than what its
+    /// provider refused.
+    fn context_bound(&self, chosen: &Chosen) -> Option<u64> {
         let refused = self.refused.tokens.map(|tokens| tokens.saturating_sub(1));
-        self.order.compact_above.into_iter().chain(refused).min()
+        let budget = chosen.provides.context_tokens(&chosen.model);
+        self.order.compact_above.into_iter().chain(budget).chain(refused).min()
     }
 
     /// Whether a turn starts again with a shorter conversation after its provider refused this one as too long. If so,

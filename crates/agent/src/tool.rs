@@ -237,6 +237,30 @@ pub trait Keeper: Send + Sync {
 
     /// The same for the output of a command, which was told already and is not stored again.
     fn keep_output(&self, output: OutputInLog) -> BoxFuture<'_, Result<Kept, String>>;
+
+    /// Some of what a call of this run was answered, or of a run that it continues, as the log has it.
+    fn result<'a>(
+        &'a self,
+        call: &'a ForeignId,
+        _range: ResultRange,
+    ) -> BoxFuture<'a, Result<ResultPart, String>> {
+        Box::pin(async move { Err(format!("nothing is known of {call}")) })
+    }
+}
+
+/// Which bytes of a result are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResultRange {
+    pub offset: u64,
+    pub limit: u64,
+}
+
+/// Some of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultPart {
+    pub text: String,
+    /// Bytes of the whole result.
+    pub total: u64,
 }
 
 /// Something to keep.

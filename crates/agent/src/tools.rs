@@ -24,6 +24,7 @@ mod multi_edit;
 mod output;
 pub(crate) mod places;
 mod read_file;
+pub(crate) mod read_result;
 mod replace;
 mod rooted;
 pub mod shell;
@@ -83,6 +84,7 @@ impl Tools {
         tools.add(hand_off::HandOff);
         tools.add(multi_edit::MultiEdit);
         tools.add(read_file::ReadFile);
+        tools.add(read_result::ReadResult);
         tools.add(todo_write::TodoWrite);
         tools.add(write_file::WriteFile);
         tools

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::compact::bytes;
 use super::{Asked, Conversation, ModelTurn, Said, StoredResult, Words};
 use crate::limits;
+use crate::tools::read_result::READ_RESULT;
 
 impl Conversation {
     /// The events that shorten a conversation of more than `above` tokens, in the order in which they apply. Empty when
@@ -25,8 +26,9 @@ impl Conversation {
         // A conversation that was shortened has room for a while, so that not every turn shortens it again.
         let enough = above - above / 4;
         let steps: [fn(&Conversation, u64) -> Option<Payload>; 4] = [
-            |it, above| it.compaction(above).map(|done| Payload::ContextCompacted(Box::new(done))),
+            // A result can be read again, and a summary cannot.
             |it, above| it.old_results(above).map(|done| Payload::ContextTrimmed(Box::new(done))),
+            |it, above| it.compaction(above).map(|done| Payload::ContextCompacted(Box::new(done))),
             |it, above| it.old_steps(above).map(|done| Payload::ContextCompacted(Box::new(done))),
             |it, above| it.newest_results(above).map(|done| Payload::ContextTrimmed(Box::new(done))),
         ];
@@ -52,7 +54,12 @@ impl Conversation {
                 Said::User(_) => None,
             });
             if let Some(told) = call.and_then(|asked| asked.result.as_mut()) {
-                told.words = vec![Words::Text(trimmed(&told.text(), result.kept_bytes))];
+                let text = told.text();
+                let shortened = trimmed(&text, result.kept_bytes);
+                told.words = vec![Words::Text(match text.len() as u64 > result.kept_bytes {
+                    true => shortened + &reference(&result.tool_call_id),
+                    false => text,
+                })];
             }
         }
     }
@@ -69,7 +76,10 @@ impl Conversation {
             if let (Said::Turn(turn), true) = (&placed.said, at < newest && used > room) {
                 let long = |bytes: &u64| *bytes > limits::TRIMMED_BYTES_MIN;
                 results.extend(
-                    turn.results().rev().filter(|(_, bytes)| long(bytes)).map(|(id, bytes)| (id, bytes, 0)),
+                    turn.results()
+                        .rev()
+                        .filter(|(_, bytes)| long(bytes))
+                        .map(|(id, bytes)| (id, bytes, kept_of(bytes))),
                 );
             }
         }
@@ -107,6 +117,16 @@ impl Conversation {
     fn newest_step(&self) -> Option<usize> {
         self.said.iter().rposition(|placed| matches!(placed.said, Said::Turn(_)))
     }
+}
+
+/// Where a model finds the rest.
+fn reference(call: &ForeignId) -> String {
+    format!("\n[the whole result: {READ_RESULT} with call_id {call}]")
+}
+
+/// What stays of an old result.
+fn kept_of(bytes: u64) -> u64 {
+    if bytes >= limits::TRIMMED_ENDS_BYTES_MIN { limits::TRIMMED_ENDS_BYTES } else { 0 }
 }
 
 impl ModelTurn {
@@ -215,6 +235,23 @@ mod tests {
         assert!(text.starts_with("[2000 bytes of this result were left out"), "{text}");
         let Message::Results(results) = messages.last().unwrap() else { panic!("{messages:?}") };
         assert_eq!(results[0].parts, [Part::Text("r".repeat(2_000))]);
+    }
+
+    #[test]
+    fn a_large_old_result_keeps_its_ends_and_says_where_the_rest_is() {
+        // Bytes of a result, and what stays of it.
+        for (bytes, kept) in [(513, 0), (4_095, 0), (4_096, 512), (50_000, 512)] {
+            let mut after = long_run(10, bytes);
+            let events = after.shortening(bytes as u64);
+            after.take(&events[0], place(1_000));
+            let Payload::ContextTrimmed(trimmed) = &events[0] else { panic!("{events:?}") };
+            assert!(trimmed.results.iter().all(|result| result.kept_bytes == kept), "{bytes}: {trimmed:?}");
+            let Message::Results(results) = &after.messages(None)[2] else { unreachable!() };
+            let [Part::Text(text)] = &results[0].parts[..] else { panic!("{results:?}") };
+            assert!(text.ends_with("[the whole result: read_result with call_id call_0]"), "{text}");
+            assert_eq!(text.matches('r').count() > 512, kept > 0, "{text}");
+            assert!(text.len() < 800, "{text}");
+        }
     }
 
     #[test]

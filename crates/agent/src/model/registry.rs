@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -77,6 +78,8 @@ pub enum ProviderKind {
 pub struct Capabilities {
     pub tools: Option<bool>,
     pub images: Option<bool>,
+    /// The most tokens of conversation that it is sent.
+    pub context_tokens: Option<NonZeroU64>,
 }
 
 /// A model of a provider: `provider/model`. The model's own name may hold further slashes.
@@ -294,6 +297,12 @@ impl Model for ConfiguredModel {
             Capability::Images => can.images,
         });
         said.unwrap_or_else(|| self.model.can(model, capability))
+    }
+
+    fn context_tokens(&self, model: &str) -> Option<u64> {
+        // A name that says nothing of it does not hide a wider one that does.
+        let said = self.can.iter().filter(|(_, can)| can.context_tokens.is_some());
+        most_exact(said, model).and_then(|can| can.context_tokens).map(NonZeroU64::get)
     }
 }
 

@@ -164,7 +164,8 @@ fn told_to_the_model(events: &[Event]) -> Vec<(&'static str, String)> {
         conversation.event(event);
     }
     let words = |parts: &[Part]| match parts {
-        [Part::Text(text)] => text.clone(),
+        // Where the model reads the rest is of no use to an application, which has no tool for it.
+        [Part::Text(text)] => text.split("\n[the whole result: ").next().unwrap_or_default().to_owned(),
         other => panic!("{other:?}"),
     };
     let mut told = Vec::new();

@@ -1,8 +1,8 @@
 //! Tools that do what no tool should: panic, hang, and count how often they are carried out; tools that meet each
 //! other while they run; and a model that panics.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use recount_agent::model::{Capability, Model, Reply, Request};
@@ -19,6 +19,8 @@ pub(crate) struct Box {
     pub(crate) panics: Arc<AtomicUsize>,
     pub(crate) hangs: Arc<AtomicUsize>,
     pub(crate) meeting: Arc<Meeting>,
+    /// The input with which `reads_back` calls `read_result`.
+    pub(crate) reads_back: Arc<Mutex<Value>>,
 }
 
 /// Where calls that run at the same time find each other.
@@ -58,6 +60,8 @@ impl Box {
         tools.add(Toy { name: "hangs", carried_out: self.hangs.clone() });
         tools.add(Meets { name: "meets", meeting: self.meeting.clone() });
         tools.add(crate::patches::Proposes);
+        let tool = tools.get("read_result").unwrap().clone();
+        tools.add(ReadsBack { tool, input: self.reads_back.clone() });
         tools.add(Meets { name: "alone", meeting: self.meeting.clone() });
     }
 }
@@ -111,6 +115,44 @@ impl Tool for Toy {
             }
             let (how, output) = (How::Completed, "played".to_owned());
             Outcome { how, summary: output.clone(), output, events: Vec::new(), artifact: None, image: None }
+        })
+    }
+}
+
+/// Calls `read_result` with an input that a script cannot know: ids of calls are drawn when they are made.
+struct ReadsBack {
+    tool: Arc<dyn Tool>,
+    input: Arc<Mutex<Value>>,
+}
+
+impl Tool for ReadsBack {
+    fn name(&self) -> &'static str {
+        "reads_back"
+    }
+
+    fn kind(&self) -> &'static str {
+        "run"
+    }
+
+    fn description(&self) -> &'static str {
+        "Reads a result again."
+    }
+
+    fn schema(&self) -> Value {
+        json!({ "type": "object", "additionalProperties": false })
+    }
+
+    fn assess(&self, input: &Value) -> Assessment {
+        self.tool.assess(input)
+    }
+
+    fn run<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, Outcome> {
+        std::boxed::Box::pin(async move {
+            // A job lends its input for as long as all else.
+            let input: &'static Value =
+                std::boxed::Box::leak(std::boxed::Box::new(self.input.lock().unwrap().clone()));
+            assert_eq!(recount_agent::schema::check(&self.tool.schema(), input), Ok(()));
+            self.tool.run(Job { input, ..job }).await
         })
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct File {
 const STRUCTURES: [&str; 7] = ["agents", "models", "environment", "mcp", "hooks", "hosts", "search"];
 
 /// Keys below `[models]`: `docs/models.md`.
-const MODEL_KEYS: [&str; 21] = [
+const MODEL_KEYS: [&str; 22] = [
     "providers",
     "prices",
     "rewrite",
@@ -55,6 +55,7 @@ const MODEL_KEYS: [&str; 21] = [
     "life_signs_timeout_ms",
     "tools",
     "images",
+    "context_tokens",
     "model",
     "input_micros_usd",
     "output_micros_usd",

@@ -109,3 +109,21 @@ fn secrets_are_not_shown() {
     .unwrap();
     assert!(!format!("{settings:?}").contains("hush"));
 }
+
+/// The bound of a model is found although a more exact name says other things of it.
+#[test]
+fn the_most_exact_name_that_says_it_bounds_the_context() {
+    let registry = build(
+        r#"
+        [providers.p]
+        kind = "scripted"
+        script = "demo.toml"
+        models = { "*" = { context_tokens = 9 }, "a*" = { images = false }, "ab" = { context_tokens = 5 } }
+        "#,
+    )
+    .unwrap();
+    let model = &registry.models.by_name["p"];
+    for (name, tokens) in [("x", 9), ("a", 9), ("ab", 5), ("abc", 9)] {
+        assert_eq!(model.context_tokens(name), Some(tokens), "{name}");
+    }
+}

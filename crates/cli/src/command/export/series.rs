@@ -40,7 +40,7 @@ struct Application {
 
 /// What the events of the runs say about patches.
 #[derive(Debug, Default)]
-struct Account {
+struct PatchLog {
     patches: BTreeMap<String, Patch>,
     applications: BTreeSet<Application>,
     /// An inverse, and the patch that it takes back.
@@ -55,7 +55,7 @@ struct Reading {
     first: Option<u64>,
 }
 
-impl Account {
+impl PatchLog {
     fn event(&mut self, run: &str, reading: &mut Reading, event: &Value) {
         let data = &event["data"];
         let text = |name: &str| data[name].as_str().map(str::to_owned);
@@ -124,7 +124,7 @@ impl Account {
 /// The series of a run.
 pub(super) struct Series {
     run: Run,
-    account: Account,
+    log: PatchLog,
     with_reverted: bool,
 }
 
@@ -136,8 +136,8 @@ impl Series {
     pub(super) async fn of(client: &Client, run: &str, with_reverted: bool) -> Result<Self, Failure> {
         let place = Place::server(client.clone());
         let run = client.get_run(run).await?;
-        let mut account = Account::default();
-        let made = read(&place, &run.id, &mut account).await?;
+        let mut log = PatchLog::default();
+        let made = read(&place, &run.id, &mut log).await?;
         if made.first != Some(0) {
             let why = "its first events were pruned, and patches may have been among them";
             return Err(Failure::Refused(format!("{} has no complete series of patches: {why}", run.id)));
@@ -147,11 +147,11 @@ impl Series {
             // A patch is changed by a run that follows the run of the patch.
             if later.prior_run_id.is_some_and(|prior| chain.contains(&prior)) {
                 chain.insert(later.id.clone());
-                let reading = read(&place, &later.id, &mut account).await?;
-                account.read(reading);
+                let reading = read(&place, &later.id, &mut log).await?;
+                log.read(reading);
             }
         }
-        Ok(Series { run, account, with_reverted })
+        Ok(Series { run, log, with_reverted })
     }
 
     /// All messages of the series; nothing where one of its patches cannot be written.
@@ -171,12 +171,12 @@ impl Series {
         };
         let (mut messages, mut held) = (Vec::with_capacity(count), 0);
         for (at, applied) in series.iter().enumerate() {
-            let patch = &self.account.patches[&applied.patch];
+            let patch = &self.log.patches[&applied.patch];
             let diff = client.read_artifact(&applied.patch).await?;
             let mut trailers =
                 vec![("Recount-Run", patch.run.as_str()), ("Recount-Patch", applied.patch.as_str())];
             trailers.extend(patch.call.iter().map(|call| ("Recount-Call", call.as_str())));
-            if let Some(original) = self.account.inverses.get(&applied.patch) {
+            if let Some(original) = self.log.inverses.get(&applied.patch) {
                 trailers.push(("Recount-Reverts", original.as_str()));
             }
             let path = clean::line(patch.path.as_deref().unwrap_or(&applied.patch));
@@ -202,7 +202,7 @@ impl Series {
 
     /// Why a patch cannot be part of a series.
     fn refusal(&self, id: &str) -> Option<String> {
-        let patch = &self.account.patches[id];
+        let patch = &self.log.patches[id];
         let why = if patch.masked {
             "contains a masked secret, so that it is not what was applied"
         } else if patch.truncated {
@@ -216,7 +216,7 @@ impl Series {
 
     /// Writes the series to a folder, or to standard output.
     pub(super) async fn write(&self, client: &Client, to: Option<&Path>, json: bool) -> Result<(), Failure> {
-        let (series, left_out) = self.account.series(self.with_reverted);
+        let (series, left_out) = self.log.series(self.with_reverted);
         if let Some(folder) = to {
             has_no_patches(folder)?;
         }
@@ -256,8 +256,8 @@ impl Series {
 
     /// Patches of the run that were never applied.
     fn unapplied(&self) -> Vec<&str> {
-        let applied: BTreeSet<&str> = self.account.applications.iter().map(|one| &*one.patch).collect();
-        self.account.patches.keys().map(String::as_str).filter(|id| !applied.contains(id)).collect()
+        let applied: BTreeSet<&str> = self.log.applications.iter().map(|one| &*one.patch).collect();
+        self.log.patches.keys().map(String::as_str).filter(|id| !applied.contains(id)).collect()
     }
 
     fn tell(&self, count: usize, left_out: &[&str], unapplied: &[&str], to: Option<&Path>) {
@@ -282,7 +282,7 @@ impl Series {
 }
 
 /// Reads a run from its first to its last event.
-async fn read(place: &Place, run: &str, account: &mut Account) -> Result<Reading, Failure> {
+async fn read(place: &Place, run: &str, log: &mut PatchLog) -> Result<Reading, Failure> {
     let mut reading = Reading::default();
     let mut next = 0;
     loop {
@@ -290,7 +290,7 @@ async fn read(place: &Place, run: &str, account: &mut Account) -> Result<Reading
             let event: Value = serde_json::from_slice(envelope)
                 .map_err(|why| Failure::Protocol(format!("an event of {run} is not JSON: {why}")))?;
             next = event["sequence"].as_u64().map_or(next, |sequence| sequence + 1);
-            account.event(run, &mut reading, &event);
+            log.event(run, &mut reading, &event);
             Ok(())
         });
         if read.await? == 0 {
