@@ -62,7 +62,8 @@ impl Acp {
             return served;
         }
         let client = invocation.client()?;
-        let (program, arguments) = self.command.split_first().expect("the parser requires one without an agent");
+        let (program, arguments) =
+            self.command.split_first().expect("the parser requires one without an agent");
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
