@@ -81,14 +81,22 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
     let (_, withdrawn) = editor.until(|message| message["method"] == "$/cancel_request");
     assert_eq!(withdrawn["params"], json!({"requestId": 102}));
     server.ask(&["deny", &id("c")]).good();
-    let (_, withdrawn) = editor.until(|message| message["method"] == "$/cancel_request");
-    assert_eq!(withdrawn["params"], json!({"requestId": 103}));
+    // The agent may go on before the editor is told.
+    let is_withdrawal = |message: &Value| message["params"] == json!({"requestId": 103});
+    let is_answer = |message: &Value| message["id"] == prompt && message["method"].is_null();
+    let mut seen = Vec::new();
+    while !(seen.iter().any(is_withdrawal) && seen.iter().any(is_answer)) {
+        seen.push(editor.message());
+    }
     // The editor answers what was taken from it, each in its way: neither reaches the agent.
     editor.send(&answer(102, &selected("no")));
     editor.send(&json!({"jsonrpc": "2.0", "id": 103, "error": {"code": -32800, "message": "cancelled"}}));
-    let results: Vec<Value> = (101..105).map(|id| got(&mut editor, id)).collect();
+    let said = |message: &Value| {
+        let text = message["params"]["update"]["content"]["text"].as_str()?;
+        Some(serde_json::from_str::<Value>(text).ok()?[1].clone())
+    };
+    let results: Vec<Value> = seen.iter().filter_map(said).collect();
     assert_eq!(results, [selected("yes"), selected("yes"), selected("no"), selected("no")]);
-    editor.answer(prompt);
     let (_, _, words) = editor.end();
 
     let run = &runs(&client).await[0];
@@ -106,7 +114,6 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
         (ended("tool.completed"), ended("tool.refused")),
         (vec![json!("a"), json!("b")], vec![json!("c"), json!("d")])
     );
-    assert_eq!(of_type(&told, "ext.recount.late_answer").len(), 2);
     server.ask(&["verify", &run.id]).good();
 }
 
