@@ -85,7 +85,7 @@ pub(super) struct AcpConnection {
     agent_requests: HashMap<String, u64>,
     sessions: BTreeMap<String, AcpSession>,
     pub(super) runs: BTreeMap<u64, RecordedRun>,
-    runs_begun: u64,
+    runs_started: u64,
     /// The run of a connection whose protocol version is not known.
     unknown_version: Option<u64>,
     permissions_asked: u64,
@@ -105,7 +105,7 @@ impl AcpConnection {
             agent_requests: HashMap::new(),
             sessions: BTreeMap::new(),
             runs: BTreeMap::new(),
-            runs_begun: 0,
+            runs_started: 0,
             unknown_version: None,
             permissions_asked: 0,
             permissions: BTreeMap::new(),
@@ -367,8 +367,8 @@ impl AcpConnection {
         recorded.recording.update(update);
         let is_idle = kind == "state_update" && update["state"] == "idle";
         // A state may be told again before the agent has turned to the prompt.
-        recorded.has_begun |= is_said || update["state"] == "running";
-        if is_idle && recorded.has_begun {
+        recorded.has_started |= is_said || update["state"] == "running";
+        if is_idle && recorded.has_started {
             recorded.recording.stopped(update["stopReason"].as_str(), update);
             self.session(session).prompts.retain(|prompt| *prompt != run);
         }
@@ -467,8 +467,8 @@ impl AcpConnection {
 
     fn begin(&mut self, session: &str, prompt: &Value) -> u64 {
         self.break_off_uncertain(session);
-        self.runs_begun += 1;
-        let run = self.runs_begun;
+        self.runs_started += 1;
+        let run = self.runs_started;
         let source = acp::source(self.agent_version.clone(), self.protocol_version);
         let loose = std::mem::take(&mut self.loose);
         let known = self.session(session);

@@ -37,7 +37,7 @@ pub(super) struct RecordedRun {
     /// Messages of it were dropped.
     pub(super) has_gap: bool,
     /// The agent has said something since the prompt.
-    pub(super) has_begun: bool,
+    pub(super) has_started: bool,
     /// The server does not take more of it.
     is_refused: bool,
 }
@@ -68,7 +68,7 @@ impl RecordedRun {
             in_flight: None,
             last_sequence: None,
             has_gap: false,
-            has_begun: false,
+            has_started: false,
             is_refused: false,
         }
     }
