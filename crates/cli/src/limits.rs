@@ -29,13 +29,16 @@ pub(crate) const TRANSCRIPT_FOLDERS_DEEP_MAX: usize = 8;
 /// Runs of one transcript that an import compares with; more are refused.
 pub(crate) const TRANSCRIPT_RUNS_MAX: usize = 100_000;
 
-/// Lines that wait for the next run of a transcript, and their bytes. Beyond that the oldest are dropped, and a gap in the
-/// next run says so.
+/// Lines that wait for the next run of a transcript. Beyond that the oldest are dropped, and a gap in the next run says so.
 pub(crate) const TRANSCRIPT_HELD_LINES_MAX: usize = 1000;
+
+/// Their bytes; the same happens beyond that.
 pub(crate) const TRANSCRIPT_HELD_BYTES_MAX: usize = 4 << 20;
 
-/// Events and bytes after which an import sends what it gathered.
+/// Events after which an import sends what it gathered.
 pub(crate) const TRANSCRIPT_BATCH_EVENTS: usize = 500;
+
+/// Bytes after which it does.
 pub(crate) const TRANSCRIPT_BATCH_BYTES: usize = 2 << 20;
 
 /// Bytes of the request of an imported run; the message itself is in its first event, as far as one event holds it.
@@ -57,19 +60,25 @@ pub(crate) const TRANSCRIPTS_OPEN_MAX: usize = 64;
 /// Bytes that are forwarded between an MCP client and server at a time.
 pub(crate) const MCP_READ_BYTES: usize = 64 << 10;
 
-/// Messages that wait to be recorded, and their bytes. What does not fit is forwarded, not recorded, and a gap says how many.
+/// Messages that wait to be recorded. What does not fit is forwarded, not recorded, and a gap says how many.
 pub(crate) const MCP_QUEUE_MESSAGES_MAX: usize = 4096;
+
+/// Their bytes; the same happens beyond that.
 pub(crate) const MCP_QUEUE_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of a message that is read; of a longer one so much of its beginning is recorded, and a gap says so.
+/// Bytes of a message that is read; of a longer one the beginning is recorded, and a gap says so.
 pub(crate) const MCP_LINE_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of that beginning; the rest is forwarded alone.
 pub(crate) const MCP_LONG_BEGINNING_BYTES: usize = 64 << 10;
 
 /// Bytes of events that wait while the server does not answer; then recording ends, which is said, and forwarding goes on.
 pub(crate) const MCP_WAITING_BYTES_MAX: usize = 32 << 20;
 
-/// Events of one batch, and their bytes.
+/// Events of one batch; further ones wait for the next.
 pub(crate) const MCP_BATCH_EVENTS_MAX: usize = 500;
+
+/// Bytes of one batch; further events wait for the next.
 pub(crate) const MCP_BATCH_BYTES_MAX: usize = 2 << 20;
 
 /// How long messages gather before they are sent.

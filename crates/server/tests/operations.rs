@@ -6,12 +6,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 21] = [
     "server",
     "face-aep",
     "face-aap",
     "face-aaep",
     "face-acp",
+    "face-hooks",
     "transport",
     "engine",
     "agent",
@@ -25,6 +26,7 @@ const CRATES: [&str; 19] = [
     "redact",
     "aaep",
     "aaep-kit",
+    "record",
     "cli",
 ];
 const BEGIN: &str = "<!-- made from the limits.rs files; RECOUNT_BLESS=1 cargo test -p recount-server --test operations -->\n";
