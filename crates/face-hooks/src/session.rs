@@ -90,7 +90,7 @@ pub(crate) struct Session {
 
 /// What woke the task.
 enum Woken {
-    Hook(Option<Incoming>),
+    Hook(Option<Box<Incoming>>),
     Events(Result<Option<Vec<(String, Value)>>, Error>),
     /// Someone who waited for a permission has left.
     Left,
@@ -134,7 +134,7 @@ impl Session {
             let woken = tokio::select! {
                 biased;
                 () = shutdown.requested() => Woken::Shutdown,
-                incoming = inbox.recv() => Woken::Hook(incoming),
+                incoming = inbox.recv() => Woken::Hook(incoming.map(Box::new)),
                 events = next_of(&mut self.follow) => Woken::Events(events),
                 () = one_left(&mut self.waiters) => Woken::Left,
                 () = tokio::time::sleep_until(due) => Woken::Time,
@@ -144,7 +144,7 @@ impl Session {
                 Woken::Hook(None) if self.waiters.is_empty() && self.stopping.is_none() => break,
                 // Forgotten, but not done: no hook comes, so only time and answers are waited for.
                 Woken::Hook(None) => self.time_is_up(recount_world::moment() + limits::SESSION_IDLE).await,
-                Woken::Hook(Some(incoming)) => self.take(incoming).await,
+                Woken::Hook(Some(incoming)) => self.take(*incoming).await,
                 Woken::Events(events) => self.saw(events).await,
                 Woken::Left => self.let_go(),
                 Woken::Time if idle && !inbox.is_empty() => {}

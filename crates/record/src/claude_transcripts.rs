@@ -265,7 +265,7 @@ impl Transcript for ClaudeTranscript {
     fn line(&mut self, number: u64, raw: &str) -> TranscriptLine {
         let value = match object(number, raw) {
             Ok(value) => value,
-            Err(line) => return line,
+            Err(line) => return *line,
         };
         let kind = text(&value, "type").unwrap_or_default();
         let is_message = matches!(kind, "user" | "assistant");

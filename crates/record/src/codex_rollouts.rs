@@ -258,7 +258,7 @@ impl Transcript for CodexRollout {
     fn line(&mut self, number: u64, raw: &str) -> TranscriptLine {
         let value = match object(number, raw) {
             Ok(value) => value,
-            Err(line) => return line,
+            Err(line) => return *line,
         };
         let kind = text(&value, "type").unwrap_or_default();
         let payload = value.get("payload").unwrap_or(&Value::Null);

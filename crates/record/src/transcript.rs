@@ -111,11 +111,11 @@ pub(crate) fn line_key(number: u64, line: &str) -> String {
 }
 
 /// Reads a line as an object, or says why it is none.
-pub(crate) fn object(number: u64, line: &str) -> Result<Value, TranscriptLine> {
+pub(crate) fn object(number: u64, line: &str) -> Result<Value, Box<TranscriptLine>> {
     match serde_json::from_str::<Value>(line) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(_) => Err(TranscriptLine::invalid(number, line, "it is no JSON object")),
-        Err(why) => Err(TranscriptLine::invalid(number, line, &why.to_string())),
+        Ok(_) => Err(Box::new(TranscriptLine::invalid(number, line, "it is no JSON object"))),
+        Err(why) => Err(Box::new(TranscriptLine::invalid(number, line, &why.to_string()))),
     }
 }
 

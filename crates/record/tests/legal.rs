@@ -1,6 +1,8 @@
 //! Any sequence of calls gives events that the rules take, that the audit finds legal, and that a second recording
 //! goes on from.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use recount_event::{Draft as Taken, Event, ForeignId, RunId, Stamp, codec, door};
 use recount_record::{

@@ -1,6 +1,8 @@
 //! Transcripts of Claude Code and Codex, line by line: what each means, and that the drafts of a run are ones that the log
 //! takes.
 
+#![allow(clippy::unwrap_used)]
+
 use recount_event::{Draft as Taken, Event, RunId, Stamp, codec, door};
 use recount_record::claude_transcripts::ClaudeTranscript;
 use recount_record::codex_rollouts::CodexRollout;
@@ -23,8 +25,8 @@ const BOTH: [(Reader, &str); 2] =
 /// Runs as an importer makes them, each with its events as the rules took them.
 fn runs(transcript: &mut dyn Transcript, text: &str) -> Vec<Vec<(String, Value)>> {
     let mut runs = Vec::new();
-    let (mut open, mut held): (Option<(Recording, Vec<Draft>)>, Vec<(TranscriptLine, &str)>) =
-        (None, Vec::new());
+    let mut open: Option<(Recording, Vec<Draft>)> = None;
+    let mut held: Vec<(TranscriptLine, &str)> = Vec::new();
     for (at, raw) in text.lines().enumerate() {
         let line = transcript.line(at as u64 + 1, raw);
         if matches!(line.place, LinePlace::Begins { .. })

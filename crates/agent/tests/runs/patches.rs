@@ -408,7 +408,7 @@ async fn a_patch_of_a_call_with_several_files_is_reverted_alone() {
     let first = &patches[0];
     let events = scene.changed(PatchAction::Revert, &first.id).await;
     let reverted = first!(events, ToolMultiEditReverted);
-    assert_eq!(reverted.patch_artifact_ids, [first.id.clone()]);
+    assert_eq!(reverted.patch_artifact_ids, std::slice::from_ref(&first.id));
     assert_eq!(
         (reverted.reverted_by.as_deref(), reverted.reason.as_deref()),
         (Some("ann"), Some("reviewed"))

@@ -77,7 +77,7 @@ fn start_of(day: Date) -> Result<Timestamp, jiff::Error> {
 
 /// Reads a duration before now, a date, or a time; without an offset it is in UTC.
 fn beginning(text: &str, now: Timestamp) -> Result<Timestamp, String> {
-    let is_amount = text.ends_with(|letter: char| matches!(letter, 's' | 'm' | 'h' | 'd'));
+    let is_amount = text.ends_with(['s', 'm', 'h', 'd']);
     let read = match amounts::duration(text).filter(|_| is_amount) {
         Some(time) => SignedDuration::try_from(time).ok().and_then(|time| now.checked_sub(time).ok()),
         None => text

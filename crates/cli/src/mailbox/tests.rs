@@ -112,10 +112,13 @@ fn git_am_takes_every_kind_of_change_as_it_is() {
     }
 }
 
+/// A path, a diff, and what the file holds then.
+type Case = (&'static str, &'static [u8], Option<&'static [u8]>);
+
 /// As the tools for files store it: without the header of git.
 #[test]
 fn plain_diffs_and_those_of_empty_files_are_taken() {
-    let cases: [(&str, &[u8], Option<&[u8]>); 6] = [
+    let cases: [Case; 6] = [
         (
             "a.txt",
             b"--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",

@@ -5,8 +5,6 @@ mod permissions;
 mod sessions;
 mod trouble;
 
-use std::time::Instant;
-
 use recount_client::Client;
 use serde_json::{Value, json};
 
@@ -220,7 +218,7 @@ fn the_time_that_forwarding_adds_is_shown() {
     let (mut editor, _) = Setting::of(&server).with_session();
     let mut through: Vec<_> = (0..1_000)
         .map(|_| {
-            let before = Instant::now();
+            let before = recount_world::moment();
             let id = editor.request("_ping", &json!({}));
             editor.answer(id);
             before.elapsed()

@@ -164,7 +164,7 @@ fn a_followed_transcript_is_imported_as_it_grows() {
     let path = write(folder.path(), &format!("{SESSION}.jsonl"), &lines(CLAUDE, 0, 7));
     let arguments =
         ["import", "--json", "--follow", "--from", "claude-transcripts", folder.path().to_str().unwrap()];
-    let mut following = server.follow(&arguments);
+    let following = server.follow(&arguments);
     let first: Value = serde_json::from_str(&following.line()).unwrap();
     assert_eq!(tally(&first), [7, 7, 0, 1]);
     let mut file = File::options().append(true).open(&path).unwrap();

@@ -48,10 +48,10 @@ pub(super) async fn answer(
 
 /// Answers the prompt in progress with an error, if it is about this run.
 pub(super) async fn fail(this: &Connection, session: &Session, run: &str, error: RpcError) {
-    if session.prompting().is_some_and(|prompting| prompting.run.as_deref() == Some(run)) {
-        if let Some(prompting) = session.end_prompt() {
-            this.answer(&prompting.request, Err(error)).await;
-        }
+    if session.prompting().is_some_and(|prompting| prompting.run.as_deref() == Some(run))
+        && let Some(prompting) = session.end_prompt()
+    {
+        this.answer(&prompting.request, Err(error)).await;
     }
 }
 

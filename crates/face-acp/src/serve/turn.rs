@@ -90,13 +90,17 @@ async fn started(this: &Rc<Connection>, session: &Rc<Session>, run: &str, text: 
     }
     match session.following().filter(|following| following.run == run) {
         // It asked a question in words, and goes on.
-        Some(following) => match following.ending.borrow().clone() {
-            Some(how) => {
-                let used = following.projector.borrow().used();
-                ending::answer(this, session, run, &how, used).await;
+        Some(following) => {
+            // Taken out first: others change it while the answer is on its way.
+            let how = following.ending.borrow().clone();
+            match how {
+                Some(how) => {
+                    let used = following.projector.borrow().used();
+                    ending::answer(this, session, run, &how, used).await;
+                }
+                None => ending::end_if_waiting(this, session, &following).await,
             }
-            None => ending::end_if_waiting(this, session, &following).await,
-        },
+        }
         None => {
             let projector = Projector::new(run, this.client.base_url(), false);
             follow::begin(this, session, Rc::new(Following::new(projector)), None);

@@ -403,11 +403,10 @@ impl AcpConnection {
                 recorded.recording.answered(message);
                 self.session(&session).prompts.retain(|prompt| *prompt != run);
             }
-            Some(OpenRequest::Other { session, method }) => {
-                if !message["error"].is_null() {
-                    self.in_session(session.as_deref(), &format!("{method}_failed"), message);
-                }
+            Some(OpenRequest::Other { session, method }) if !message["error"].is_null() => {
+                self.in_session(session.as_deref(), &format!("{method}_failed"), message);
             }
+            Some(OpenRequest::Other { .. }) => {}
         }
     }
 

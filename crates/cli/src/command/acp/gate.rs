@@ -91,7 +91,7 @@ impl Gate {
     }
 
     /// A message of the editor. `message` is `None` where it is too long to be held.
-    pub(super) fn from_editor(&self, head: &Head, message: Option<&[u8]>) -> Verdict {
+    pub(super) fn of_editor(&self, head: &Head, message: Option<&[u8]>) -> Verdict {
         let mut state = self.state();
         if let Some((id, method)) = head.request() {
             if state.editor_requests.len() < limits::ACP_REQUESTS_OPEN_MAX {
@@ -120,7 +120,7 @@ impl Gate {
     }
 
     /// A message of the agent.
-    pub(super) fn from_agent(&self, head: &Head, message: Option<&[u8]>) -> Verdict {
+    pub(super) fn of_agent(&self, head: &Head, message: Option<&[u8]>) -> Verdict {
         let mut state = self.state();
         if let Some((id, method)) = head.request() {
             let is_permission = method == "session/request_permission";
@@ -257,12 +257,12 @@ mod tests {
 
     fn editor(gate: &Gate, message: &Value) -> Verdict {
         let message = message.to_string();
-        gate.from_editor(&Head::of(message.as_bytes()), Some(message.as_bytes()))
+        gate.of_editor(&Head::of(message.as_bytes()), Some(message.as_bytes()))
     }
 
     fn agent(gate: &Gate, message: &Value) -> Verdict {
         let message = message.to_string();
-        gate.from_agent(&Head::of(message.as_bytes()), Some(message.as_bytes()))
+        gate.of_agent(&Head::of(message.as_bytes()), Some(message.as_bytes()))
     }
 
     fn permission(id: u64) -> Value {

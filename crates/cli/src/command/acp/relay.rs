@@ -104,8 +104,8 @@ impl Relay {
 
     fn verdict(&self, head: &Head, message: Option<&[u8]>) -> Verdict {
         match self.from {
-            AcpSide::Editor => self.gate.from_editor(head, message),
-            AcpSide::Agent => self.gate.from_agent(head, message),
+            AcpSide::Editor => self.gate.of_editor(head, message),
+            AcpSide::Agent => self.gate.of_agent(head, message),
         }
     }
 

@@ -142,7 +142,7 @@ impl Work {
 
     /// Imports a transcript from its beginning.
     async fn first(&mut self, file: &Path, follow: bool) -> Result<(), Failure> {
-        match self.from_beginning(file, follow).await {
+        match self.read_whole(file, follow).await {
             Ok((file_state, is_half)) => {
                 // One that is followed may be just about to be written.
                 if !follow || file_state.session.tally.lines > 0 {
@@ -161,7 +161,7 @@ impl Work {
         }
     }
 
-    async fn from_beginning(&self, file: &Path, follow: bool) -> Result<(FollowedFile, bool), Failure> {
+    async fn read_whole(&self, file: &Path, follow: bool) -> Result<(FollowedFile, bool), Failure> {
         let name = file.file_stem().and_then(|name| name.to_str()).ok_or_else(|| {
             Failure::Usage("its name is not UTF-8, and names its session; rename it".to_owned())
         })?;

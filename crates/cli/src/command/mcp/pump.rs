@@ -94,8 +94,7 @@ pub(super) async fn forward(
 ) {
     let mut buffer = vec![0; limits::MCP_READ_BYTES];
     let mut lines = LineCutter::default();
-    loop {
-        let Ok(read) = from.read(&mut buffer).await else { break };
+    while let Ok(read) = from.read(&mut buffer).await {
         if read == 0 {
             break;
         }
