@@ -30,14 +30,21 @@ impl Course {
                 let (by, comment) =
                     (answerer(to, &said.by), text::some_quoted(said.comment.as_deref()).map(text::ended));
                 let by: (&'static str, Arg<'_>) = ("by", Arg::Text(&by));
-                let approved = said.decision == approval::Decision::Approved;
-                let summaries = match (said.decision, &comment) {
-                    (approval::Decision::Cancelled, _) => to.say(Key::ApprovalWithdrawn, &[]),
-                    (approval::Decision::Approved, None) => to.say(Key::Approved, &[by]),
-                    (approval::Decision::Rejected, None) => to.say(Key::Rejected, &[by]),
-                    (decision, Some(comment)) => {
-                        let yes = decision == approval::Decision::Approved;
-                        let key = if yes { Key::ApprovedSaying } else { Key::RejectedSaying };
+                // Where it was decided elsewhere, that decision counts, and what it is not known of may go on.
+                let decision = match said.decided_elsewhere {
+                    None => Some(said.decision),
+                    Some(approval::DecidedElsewhere::Approved) => Some(approval::Decision::Approved),
+                    Some(approval::DecidedElsewhere::Rejected) => Some(approval::Decision::Rejected),
+                    Some(approval::DecidedElsewhere::Undecided) => None,
+                };
+                let approved = decision == Some(approval::Decision::Approved);
+                let summaries = match (decision, &comment) {
+                    (None, _) => to.say(Key::QuestionWithdrawn, &[]),
+                    (Some(approval::Decision::Cancelled), _) => to.say(Key::ApprovalWithdrawn, &[]),
+                    (Some(approval::Decision::Approved), None) => to.say(Key::Approved, &[by]),
+                    (Some(approval::Decision::Rejected), None) => to.say(Key::Rejected, &[by]),
+                    (Some(_), Some(comment)) => {
+                        let key = if approved { Key::ApprovedSaying } else { Key::RejectedSaying };
                         to.say(key, &[by, ("comment", comment.as_str().into())])
                     }
                 };

@@ -239,6 +239,11 @@ impl Producer<'_> {
     fn is_answered(&mut self) {
         if self.below(2) == 0 {
             let Some(approval_id) = self.an_open_prompt(PromptKind::Approval) else { return };
+            if self.below(4) == 0 {
+                let word = ["approved", "rejected"][self.below(2)];
+                self.is_decided_elsewhere(&approval_id, word);
+                return;
+            }
             let approve = self.below(3) > 0;
             let by = "ann".to_owned();
             self.does(Command::ResolveApproval { approval_id, approve, by, comment: None, remember: None });
@@ -252,6 +257,13 @@ impl Producer<'_> {
                 config: None,
             });
         }
+    }
+
+    fn is_decided_elsewhere(&mut self, approval: &ForeignId, word: &str) -> bool {
+        let data = format!(
+            r#"{{"approval_id":"{approval}","decision":"cancelled","by":"ann","decided_elsewhere":"{word}"}}"#
+        );
+        self.reports("approval.resolved", &data)
     }
 
     fn gets_more_time(&mut self) {
@@ -304,8 +316,8 @@ impl Producer<'_> {
     }
 }
 
-/// The events of a whole run.
-fn live(numbers: &[u16]) -> Vec<Event> {
+/// A run that has started.
+fn started(numbers: &[u16]) -> Producer<'_> {
     let run_id: RunId = RUN.parse().unwrap();
     let mut producer = Producer {
         numbers: numbers.iter(),
@@ -321,6 +333,12 @@ fn live(numbers: &[u16]) -> Vec<Event> {
     let Payload::RunQueued(queued) = payload("run.queued", queued) else { unreachable!() };
     assert!(producer.does(Command::Queue { queued, resumed_from: None }));
     assert!(producer.reports("run.started", r#"{"worker_id":"ci"}"#));
+    producer
+}
+
+/// The events of a whole run.
+fn live(numbers: &[u16]) -> Vec<Event> {
+    let mut producer = started(numbers);
     while producer.numbers.len() > 0 && !producer.state.is_ended() {
         producer.step();
     }
@@ -365,7 +383,8 @@ fn look(events: &[Event], seen: &mut Seen) {
                 None
             }
             Payload::ApprovalResolved(said) => {
-                seen.ended_with_prompts += u32::from(said.decision == Decision::Cancelled);
+                let ended = said.decision == Decision::Cancelled && said.decided_elsewhere.is_none();
+                seen.ended_with_prompts += u32::from(ended);
                 Some(&said.approval_id)
             }
             Payload::ApprovalTimedOut(late) => Some(&late.approval_id),
@@ -419,5 +438,22 @@ fn every_external_run_is_a_session_that_breaks_no_rule() {
         [text_beside_prompts, calls_beside_prompts, several_prompts, settled_out_of_order, ended_with_prompts]
     {
         assert!(count > 10, "{:?}", seen.get());
+    }
+}
+
+#[test]
+fn what_is_decided_elsewhere_is_heard_as_it_was_decided() {
+    for (word, heard) in [("approved", "allowed it"), ("rejected", "refused"), ("undecided", "withdrawn")] {
+        let mut producer = started(&[]);
+        assert!(producer.reports("turn.started", r#"{"turn_index":0}"#));
+        producer.asks_leave();
+        let approval = producer.an_open_prompt(PromptKind::Approval).expect("it is open");
+        assert!(producer.is_decided_elsewhere(&approval, word), "{word}");
+        producer.ends();
+        let told = holds(&producer.events, "en-US");
+        let said: Vec<String> = told.iter().filter_map(|(_, event)| event.summaries.normal.clone()).collect();
+        assert!(said.iter().any(|text| text.contains(heard)), "{word}: {said:?}");
+        let refuses = said.iter().any(|text| text.contains("is not carried out"));
+        assert_eq!(refuses, word == "rejected", "{word}: {said:?}");
     }
 }
