@@ -37,7 +37,7 @@ use crate::failure::Failure;
 use crate::limits;
 use crate::output::note;
 
-/// Record an ACP agent between it and an editor, or serve an agent of the server to an editor
+/// Record an ACP agent for an editor, or serve an agent of the server to one
 #[derive(Args)]
 pub(super) struct Acp {
     #[command(flatten)]

@@ -99,10 +99,11 @@ pub(super) async fn forward(
             break;
         }
         let bytes = &buffer[..read];
+        // The copy first, which waits for nothing: else the answer to a message could be recorded before the message.
+        lines.take(bytes, |line, is_long| queue.push(side, line, is_long));
         if to.write_all(bytes).await.is_err() || to.flush().await.is_err() {
             break;
         }
-        lines.take(bytes, |line, is_long| queue.push(side, line, is_long));
     }
     lines.end(|line, is_long| queue.push(side, line, is_long));
 }

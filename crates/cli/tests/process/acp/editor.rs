@@ -38,7 +38,7 @@ impl Setting<'_> {
     pub(crate) fn start(&self) -> Editor {
         let mut command = recount();
         command.args(["--url", &self.url, "acp"]).args(self.options);
-        command.env("RECOUNT_ACP_STATE", self.state.unwrap_or(Path::new("/nonexistent")));
+        command.env("RECOUNT_ACP_STATE", self.state.unwrap_or(Path::new("/dev/null/state")));
         let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/process/acp/agent.py");
         command.args(["--", "python3", agent]);
         if let Some(log) = self.log {
