@@ -294,6 +294,12 @@ pub(crate) const ACP_LOADED_BYTES_MAX: usize = 32 << 20;
 
 /// Files of earlier recorders that are looked at; more are left to the next recorder.
 pub(crate) const ACP_LEFT_OPEN_MAX: usize = 1_000;
+
+/// How often the run of a recorder that is gone is read and closed again, where its last events arrive meanwhile.
+pub(crate) const ACP_CLOSE_ATTEMPTS_MAX: u64 = 3;
+
+/// How long a recorder that has ended goes on closing the runs of earlier ones; what is left is for the next recorder.
+pub(crate) const ACP_CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a hook's body; a larger one is not sent and is counted, so that the record has its gap.
 pub(crate) const HOOK_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 

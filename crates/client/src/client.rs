@@ -58,6 +58,8 @@ pub struct Client {
     http: reqwest::Client,
     base: String,
     token: Option<HeaderValue>,
+    /// The `Idempotency-Key` of what is posted.
+    key: Option<String>,
     world: World,
 }
 
@@ -73,13 +75,20 @@ impl Client {
         check_base(&base)?;
         let token = token.map(bearer).transpose()?;
         let http = connections(&base)?;
-        Ok(Client { http, base, token, world })
+        Ok(Client { http, base, token, key: None, world })
     }
 
     /// A client of the same server's audit trail: what it reads and follows is what was done to the server itself.
     #[must_use]
     pub fn audit(&self) -> Self {
         Client { base: format!("{}/audit", self.base), ..self.clone() }
+    }
+
+    /// A client of the same server that posts with this `Idempotency-Key`: the same request sent again with it is done once,
+    /// and gets the first answer.
+    #[must_use]
+    pub fn once(&self, key: &str) -> Self {
+        Client { key: Some(key.to_owned()), ..self.clone() }
     }
 
     pub fn base_url(&self) -> &str {
@@ -395,7 +404,11 @@ impl Client {
         body: Option<(&str, Vec<u8>)>,
     ) -> Result<T, ClientError> {
         let url = address.into_url()?;
+        let key = self.key.as_ref().filter(|_| method == Method::POST);
         let mut request = self.request(method, &url).header(ACCEPT, "application/json");
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
         if let Some((media_type, body)) = body {
             request = request.header(CONTENT_TYPE, media_type).body(body);
         }

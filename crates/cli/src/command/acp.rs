@@ -136,9 +136,15 @@ impl Acp {
             world.tasks.spawn(Kind::Service, |_| stopping);
             let others = client.clone();
             let closing = async move { close_left_open(state.as_deref(), &url, &others).await };
-            world.tasks.spawn(Kind::Service, |_| closing);
+            let (closed, is_closed) = oneshot::channel();
+            world.tasks.spawn(Kind::Service, |_| async move {
+                closing.await;
+                closed.send(()).ok();
+            });
             let recorder = AcpRecorder::new(world, client, who, account, gate, editor, agent, ask, leftover);
             recorder.run(waiting, agent_ended).await;
+            // Also one that ends at once closes what others left.
+            drop(tokio::time::timeout(limits::ACP_CLOSE_WAIT, is_closed).await);
             Ok(())
         })?;
         outcome(

@@ -1,13 +1,15 @@
 //! Runs that a recorder left open when it was killed: the next one closes them, and says that the end is missing.
 //!
-//! Each recorder has a file with the ids of its open runs, locked while it lives. See [`Leftover`] and [`close_left_open`].
+//! Each recorder has a journal of its runs, locked while it lives: what it will create, before it asks for that, then the run's
+//! id, then its end. A line that a kill cut off is left out, and nothing before it is lost. See [`Leftover`] and
+//! [`close_left_open`].
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use recount_client::Client;
-use recount_client::request::{AppendEvents, NewEvent, Producer};
+use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer};
+use recount_client::{Client, ClientError};
 use recount_record::{Ending, Recording, acp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
@@ -15,67 +17,145 @@ use serde_json::value::to_raw_value;
 use super::run::{AcpProducer, all_events};
 use crate::limits;
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct LeftoverState {
-    url: String,
-    producer: String,
-    epoch: u64,
-    runs: Vec<String>,
-    /// Events that could not be sent before it ended.
-    #[serde(default)]
-    unsent: usize,
+/// A line of the journal.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum LeftoverLine {
+    Recorder {
+        url: String,
+        producer: String,
+        epoch: u64,
+    },
+    /// It will be created with this key.
+    Creating {
+        key: String,
+        request: CreateRun,
+    },
+    Created {
+        key: String,
+        run: String,
+    },
+    /// The server did not create it.
+    NotCreated {
+        key: String,
+    },
+    /// It is over, or is no longer recorded.
+    Over {
+        run: String,
+    },
+    /// Events that could not be sent before the recorder ended.
+    Unsent(usize),
 }
 
 /// The open runs of this recorder. Without a folder to write to nothing is kept, and nothing fails.
 pub(super) struct Leftover {
     file: Option<(PathBuf, File)>,
-    state: LeftoverState,
+    producer: String,
+    creations: u64,
+    /// Runs that are not over, or may have been created.
+    open: usize,
 }
 
 impl Leftover {
     pub(super) fn open(folder: Option<&Path>, url: &str, who: &AcpProducer) -> Self {
-        let state = LeftoverState {
-            url: url.to_owned(),
-            producer: who.producer.clone(),
-            epoch: who.epoch,
-            ..LeftoverState::default()
-        };
         let file = folder.and_then(|folder| {
             fs::create_dir_all(folder).ok()?;
-            let path = folder.join(format!("{}.json", who.producer));
-            let file = OpenOptions::new().create_new(true).read(true).write(true).open(&path).ok()?;
+            let path = folder.join(format!("{}.jsonl", who.producer));
+            let mut options = OpenOptions::new();
+            // Prompts are in it.
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let file = options.create_new(true).append(true).open(&path).ok()?;
             file.try_lock().ok()?;
             Some((path, file))
         });
-        Leftover { file, state }
+        let producer = who.producer.clone();
+        let mut leftover = Leftover { file, producer: producer.clone(), creations: 0, open: 0 };
+        leftover.write(&LeftoverLine::Recorder { url: url.to_owned(), producer, epoch: who.epoch });
+        leftover
     }
 
-    pub(super) fn opened(&mut self, run: &str) {
-        self.state.runs.push(run.to_owned());
-        self.write();
+    /// A run will be asked for; returns the idempotency key for that.
+    pub(super) fn creating(&mut self, request: &CreateRun) -> String {
+        self.creations += 1;
+        self.open += 1;
+        let key = format!("{}-{}", self.producer, self.creations);
+        self.write(&LeftoverLine::Creating { key: key.clone(), request: request.clone() });
+        key
     }
 
-    pub(super) fn closed(&mut self, run: &str) {
-        self.state.runs.retain(|open| open != run);
-        self.write();
+    pub(super) fn created(&mut self, key: &str, run: &str) {
+        self.write(&LeftoverLine::Created { key: key.to_owned(), run: run.to_owned() });
+    }
+
+    pub(super) fn not_created(&mut self, key: &str) {
+        self.open = self.open.saturating_sub(1);
+        self.write(&LeftoverLine::NotCreated { key: key.to_owned() });
+    }
+
+    pub(super) fn over(&mut self, run: &str) {
+        self.open = self.open.saturating_sub(1);
+        self.write(&LeftoverLine::Over { run: run.to_owned() });
     }
 
     /// This recorder ends. What it could not end is left to the next one.
     pub(super) fn end(&mut self, unsent: usize) {
-        self.state.unsent = unsent;
-        if !self.state.runs.is_empty() {
-            return self.write();
+        if self.open > 0 {
+            return self.write(&LeftoverLine::Unsent(unsent));
         }
         if let Some((path, _)) = &self.file {
             fs::remove_file(path).ok();
         }
     }
 
-    fn write(&mut self) {
+    fn write(&mut self, line: &LeftoverLine) {
         let Some((_, file)) = &mut self.file else { return };
-        let text = serde_json::to_vec(&self.state).unwrap_or_default();
+        let mut text = serde_json::to_vec(line).unwrap_or_default();
+        text.push(b'\n');
         // What cannot be written is not found by the next recorder; the run stays open then.
-        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text)).ok();
+        file.write_all(&text).ok();
+    }
+}
+
+/// What a journal says of a recorder that is gone.
+#[derive(Debug, Default)]
+struct LeftOpen {
+    url: String,
+    producer: String,
+    epoch: u64,
+    creating: Vec<(String, CreateRun)>,
+    runs: Vec<String>,
+    unsent: usize,
+}
+
+impl LeftOpen {
+    fn read(journal: &str) -> Self {
+        let mut left = LeftOpen::default();
+        for line in journal.lines() {
+            let Ok(line) = serde_json::from_str(line) else { continue };
+            match line {
+                LeftoverLine::Recorder { url, producer, epoch } => {
+                    (left.url, left.producer, left.epoch) = (url, producer, epoch);
+                }
+                LeftoverLine::Creating { key, request } => left.creating.push((key, request)),
+                LeftoverLine::Created { key, run } => {
+                    left.creating.retain(|(creating, _)| *creating != key);
+                    left.runs.push(run);
+                }
+                LeftoverLine::NotCreated { key } => left.creating.retain(|(creating, _)| *creating != key),
+                LeftoverLine::Over { run } => left.runs.retain(|open| *open != run),
+                LeftoverLine::Unsent(unsent) => left.unsent = unsent,
+            }
+        }
+        left
+    }
+
+    fn what(&self) -> String {
+        match self.unsent {
+            0 => "the recorder was ended; what the agent did after the last event was not seen".to_owned(),
+            unsent => format!(
+                "the server was away when the recorder ended; {unsent} events and what came after are missing"
+            ),
+        }
     }
 }
 
@@ -84,7 +164,7 @@ pub(super) async fn close_left_open(folder: Option<&Path>, url: &str, client: &C
     let Some(entries) = folder.and_then(|folder| fs::read_dir(folder).ok()) else { return };
     for entry in entries.flatten().take(limits::ACP_LEFT_OPEN_MAX) {
         let path = entry.path();
-        if path.extension().is_none_or(|extension| extension != "json") {
+        if path.extension().is_none_or(|extension| extension != "jsonl") {
             continue;
         }
         let Ok(mut file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
@@ -92,49 +172,130 @@ pub(super) async fn close_left_open(folder: Option<&Path>, url: &str, client: &C
         if file.try_lock().is_err() {
             continue;
         }
-        let mut text = String::new();
-        file.read_to_string(&mut text).ok();
-        let state: LeftoverState = serde_json::from_str(&text).unwrap_or_default();
-        if state.url != url && !state.url.is_empty() {
+        let mut journal = Vec::new();
+        file.read_to_end(&mut journal).ok();
+        let mut left = LeftOpen::read(&String::from_utf8_lossy(&journal));
+        if left.url != url && !left.url.is_empty() {
             continue;
         }
-        let mut is_closed = true;
-        for run in &state.runs {
-            is_closed &= close(client, &state, run).await;
-        }
-        if is_closed {
+        if close_all(client, &mut left).await.is_ok() {
             fs::remove_file(&path).ok();
         }
     }
 }
 
-/// Whether the run is over, or cannot be closed at all.
-async fn close(client: &Client, state: &LeftoverState, run: &str) -> bool {
-    let events = match all_events(client, run).await {
-        Ok(events) => events,
-        Err(why) => return !why.may_pass(),
-    };
-    let source = acp::source(None, 1);
-    let mut recording = Recording::resume(&source, events.iter().map(|(kind, data)| (&**kind, data)));
-    let what = match state.unsent {
-        0 => "the recorder was ended; what the agent did after the last event was not seen".to_owned(),
-        unsent => format!(
-            "the server was away when the recorder ended; {unsent} events and what came after are missing"
-        ),
-    };
-    recording.gap("recorder_gone", &what);
-    recording.end(Ending::Failed { code: "recorder_gone".into(), message: what });
-    let event = |draft: recount_record::Draft| {
-        let data = to_raw_value(&draft.data).ok()?;
-        Some(NewEvent { event_type: draft.kind.into_owned(), data })
-    };
-    let events: Vec<NewEvent> = recording.drain().into_iter().filter_map(event).collect();
-    if events.is_empty() {
-        return true;
+/// The error is that of a server that may take it later.
+async fn close_all(client: &Client, left: &mut LeftOpen) -> Result<(), ClientError> {
+    for (key, request) in std::mem::take(&mut left.creating) {
+        // Either it was created, or it is now: its prompt was given to the agent.
+        match client.once(&key).create_run(&request).await {
+            Ok(run) => left.runs.push(run.id),
+            Err(why) if why.may_pass() => return Err(why),
+            Err(_) => {}
+        }
     }
-    let producer = Producer { id: state.producer.clone(), epoch: state.epoch + 1, seq: 0 };
-    match client.append_run_events(run, &AppendEvents { producer, events }).await {
-        Ok(_) => true,
-        Err(why) => !why.may_pass(),
+    for run in &left.runs {
+        close(client, left, run).await?;
+    }
+    Ok(())
+}
+
+/// Closes a run, if it can be closed at all. What the recorder has sent last may arrive meanwhile; then it is read again.
+async fn close(client: &Client, left: &LeftOpen, run: &str) -> Result<(), ClientError> {
+    for attempt in 0..limits::ACP_CLOSE_ATTEMPTS_MAX {
+        let events = match all_events(client, run).await {
+            Ok(events) => events,
+            Err(why) if why.may_pass() => return Err(why),
+            Err(_) => return Ok(()),
+        };
+        let source = acp::source(None, 1);
+        let mut recording = Recording::resume(&source, events.iter().map(|(kind, data)| (&**kind, data)));
+        let what = left.what();
+        recording.gap("recorder_gone", &what);
+        recording.end(Ending::Failed { code: "recorder_gone".into(), message: what });
+        let event = |draft: recount_record::Draft| {
+            let data = to_raw_value(&draft.data).ok()?;
+            Some(NewEvent { event_type: draft.kind.into_owned(), data })
+        };
+        let events: Vec<NewEvent> = recording.drain().into_iter().filter_map(event).collect();
+        if events.is_empty() {
+            return Ok(());
+        }
+        let producer = Producer { id: left.producer.clone(), epoch: left.epoch + 1 + attempt, seq: 0 };
+        match client.append_run_events(run, &AppendEvents { producer, events }).await {
+            Ok(_) => return Ok(()),
+            Err(why) if why.may_pass() => return Err(why),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wherever_a_journal_is_cut_off_what_was_written_before_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let who = AcpProducer {
+            producer: "acp-1".to_owned(),
+            epoch: 7,
+            agent: "scripted".to_owned(),
+            agent_version: None,
+        };
+        let mut leftover = Leftover::open(Some(folder.path()), "http://127.0.0.1:1", &who);
+        let first = leftover.creating(&CreateRun::default());
+        leftover.created(&first, "run_1");
+        let second = leftover.creating(&CreateRun::default());
+        leftover.created(&second, "run_2");
+        leftover.over("run_1");
+        let third = leftover.creating(&CreateRun::default());
+        leftover.not_created(&third);
+        let fourth = leftover.creating(&CreateRun::default());
+        leftover.end(3);
+        let path = folder.path().join("acp-1.jsonl");
+        let journal = std::fs::read_to_string(&path).unwrap();
+        // How many lines are whole, and what is open then.
+        let open = [
+            (vec![], vec![]),
+            (vec![], vec![]),
+            (vec![&first], vec![]),
+            (vec![], vec!["run_1"]),
+            (vec![&second], vec!["run_1"]),
+            (vec![], vec!["run_1", "run_2"]),
+            (vec![], vec!["run_2"]),
+            (vec![&third], vec!["run_2"]),
+            (vec![], vec!["run_2"]),
+            (vec![&fourth], vec!["run_2"]),
+            (vec![&fourth], vec!["run_2"]),
+        ];
+        assert_eq!(journal.lines().count() + 1, open.len());
+        for end in 0..=journal.len() {
+            // A line counts when all but its line feed is there.
+            let whole = journal[..end].matches('\n').count() + usize::from(journal[end..].starts_with('\n'));
+            let left = LeftOpen::read(&journal[..end]);
+            let (creating, runs) = &open[whole];
+            assert_eq!(left.creating.iter().map(|(key, _)| key).collect::<Vec<_>>(), *creating, "{end}");
+            assert_eq!(left.runs, *runs, "{end}");
+            assert_eq!(left.unsent, if whole + 1 == open.len() { 3 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn a_recorder_without_open_runs_leaves_no_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let who = AcpProducer {
+            producer: "acp-2".to_owned(),
+            epoch: 7,
+            agent: "scripted".to_owned(),
+            agent_version: None,
+        };
+        let mut leftover = Leftover::open(Some(folder.path()), "http://127.0.0.1:1", &who);
+        let key = leftover.creating(&CreateRun::default());
+        leftover.created(&key, "run_1");
+        leftover.over("run_1");
+        leftover.end(0);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

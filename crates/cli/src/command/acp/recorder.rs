@@ -218,13 +218,7 @@ impl AcpRecorder {
                     None => Some(self.chat(&session).await?),
                 };
                 let Some(run) = self.account.runs.get_mut(&key) else { continue };
-                let before = run.id.clone();
-                let sent = run.send(&self.client, &self.who, &mut chat).await;
-                if before != run.id
-                    && let Some(id) = &run.id
-                {
-                    self.leftover.opened(id);
-                }
+                let sent = run.send(&self.client, &self.who, &mut chat, &mut self.leftover).await;
                 match chat {
                     Some(chat) => drop(self.chats.insert(session, chat)),
                     None => drop(self.chats.remove(&session)),
@@ -235,7 +229,7 @@ impl AcpRecorder {
             if self.account.runs.get(&key).is_some_and(super::run::RecordedRun::is_done)
                 && let Some(run) = self.account.runs.remove(&key)
             {
-                run.id.iter().for_each(|id| self.leftover.closed(id));
+                run.id.iter().for_each(|id| self.leftover.over(id));
                 self.account.permissions.retain(|_, open| open.run != key);
             }
         }
@@ -256,7 +250,9 @@ impl AcpRecorder {
             return Ok(found);
         }
         let title = load::chat_title(agent, &folder, session);
-        let made = self.client.create_session(&CreateSession { title: Some(title) }).await;
+        // Where the answer is lost, it is asked for again, and made once.
+        let once = self.client.once(&format!("{}-{}", self.who.producer, recount_record::map_id(session)));
+        let made = once.create_session(&CreateSession { title: Some(title) }).await;
         Ok(made.map_err(|why| stop(&why))?.id)
     }
 

@@ -10,6 +10,7 @@ use recount_record::{Draft, Recording};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
+use super::leftover::Leftover;
 use crate::limits;
 use crate::output::note;
 
@@ -27,6 +28,8 @@ pub(super) struct RecordedRun {
     pub(super) session: String,
     title: String,
     request_text: Option<String>,
+    /// The request that creates it, once it was sent, and its key: it is sent again with the same.
+    creating: Option<(String, CreateRun)>,
     pub(super) id: Option<String>,
     steps: VecDeque<AcpStep>,
     steps_bytes: usize,
@@ -61,6 +64,7 @@ impl RecordedRun {
             session: session.to_owned(),
             title,
             request_text: prompt.map(|text| short(text, limits::ACP_REQUEST_TEXT_BYTES_MAX)),
+            creating: None,
             id: None,
             steps: VecDeque::new(),
             steps_bytes: 0,
@@ -103,11 +107,12 @@ impl RecordedRun {
         client: &Client,
         who: &AcpProducer,
         chat: &mut Option<String>,
+        leftover: &mut Leftover,
     ) -> Result<(), SendStop> {
         self.gather();
         while !self.steps.is_empty() {
             if self.id.is_none() {
-                self.create(client, who, chat).await?;
+                self.create(client, who, chat, leftover).await?;
                 continue;
             }
             self.upload(client, who).await?;
@@ -121,28 +126,43 @@ impl RecordedRun {
         client: &Client,
         who: &AcpProducer,
         chat: &mut Option<String>,
+        leftover: &mut Leftover,
     ) -> Result<(), SendStop> {
-        let agent =
-            AgentName { name: who.agent.clone(), version: who.agent_version.clone(), ..AgentName::default() };
-        let request = CreateRun {
-            kind: "external".to_owned(),
-            session_id: chat.clone(),
-            title: Some(self.title.clone()),
-            request_text: self.request_text.clone(),
-            agent: Some(agent),
-            ..CreateRun::default()
+        let (key, request) = match &self.creating {
+            Some(creating) => creating.clone(),
+            None => {
+                let request = self.request(who, chat.clone());
+                let key = leftover.creating(&request);
+                self.creating.insert((key, request)).clone()
+            }
         };
-        match client.create_run(&request).await {
+        match client.once(&key).create_run(&request).await {
             Ok(run) => {
+                leftover.created(&key, &run.id);
                 self.id = Some(run.id);
                 Ok(())
             }
             // It was deleted meanwhile: what follows is in a new one.
             Err(why) if why.code() == Some("session_not_found") && chat.is_some() => {
                 *chat = None;
+                leftover.not_created(&key);
+                self.creating = None;
                 Ok(())
             }
             Err(why) => Err(stop(&why)),
+        }
+    }
+
+    fn request(&self, who: &AcpProducer, chat: Option<String>) -> CreateRun {
+        let agent =
+            AgentName { name: who.agent.clone(), version: who.agent_version.clone(), ..AgentName::default() };
+        CreateRun {
+            kind: "external".to_owned(),
+            session_id: chat,
+            title: Some(self.title.clone()),
+            request_text: self.request_text.clone(),
+            agent: Some(agent),
+            ..CreateRun::default()
         }
     }
 

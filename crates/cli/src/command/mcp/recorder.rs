@@ -20,6 +20,8 @@ pub(super) struct McpRecorder {
     /// The command, for the run's title.
     command: String,
     run: Option<String>,
+    /// The request that creates the run, once it was sent, and a client that sends it with the same key again.
+    creating: Option<(Client, CreateRun)>,
     producer: Producer,
     waiting: VecDeque<Draft>,
     waiting_bytes: usize,
@@ -42,6 +44,7 @@ impl McpRecorder {
             recording: McpRecording::begin(program),
             command: cut(&command.join(" "), limits::MCP_TITLE_BYTES_MAX).0.to_owned(),
             run: None,
+            creating: None,
             producer: Producer { id: "recount-mcp".to_owned(), epoch: World::real().clock.now_ms(), seq: 0 },
             waiting: VecDeque::new(),
             waiting_bytes: 0,
@@ -154,8 +157,21 @@ impl McpRecorder {
     }
 
     async fn create(&mut self) -> Result<(), ClientError> {
+        let (client, request) = match &self.creating {
+            Some(creating) => creating,
+            None => {
+                let key = format!("recount-mcp-{:032x}", World::real().entropy.draw());
+                let request = self.request();
+                self.creating.insert((self.client.once(&key), request))
+            }
+        };
+        self.run = Some(client.create_run(request).await?.id);
+        Ok(())
+    }
+
+    fn request(&self) -> CreateRun {
         let (name, version) = self.recording.client().unwrap_or(("mcp-client", None));
-        let request = CreateRun {
+        CreateRun {
             kind: "external".to_owned(),
             title: Some(format!("MCP server {}: {}", self.recording.server(), self.command)),
             agent: Some(AgentName {
@@ -164,9 +180,7 @@ impl McpRecorder {
                 ..AgentName::default()
             }),
             ..CreateRun::default()
-        };
-        self.run = Some(self.client.create_run(&request).await?.id);
-        Ok(())
+        }
     }
 
     async fn append(&mut self, run: &str) -> Result<(), ClientError> {

@@ -102,17 +102,48 @@ async fn a_recorder_that_was_killed_leaves_a_gap_that_the_next_one_says() {
     assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 0, "no file is left");
 }
 
+#[tokio::test]
+async fn a_recorder_that_was_killed_while_its_run_was_created_leaves_no_open_run() {
+    let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let setting = Setting { state: Some(state.path()), ..Setting::of(&server) };
+    let (mut editor, session) = setting.with_session();
+    editor.run(&session, &json!([["say", "recorded"]]));
+    eventually(async || runs(&client).await.pop()?.ended_at).await;
+    server.pause();
+    editor.prompt(&session, &json!([["say", "asked for"], ["hang"]]));
+    // The request is on its way, and nobody has answered it.
+    let is_creating = |entry: std::fs::DirEntry| {
+        let journal = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        let last = journal.lines().last().unwrap_or_default();
+        last.contains("creating") && last.contains("asked for")
+    };
+    eventually(async || std::fs::read_dir(state.path()).unwrap().flatten().any(is_creating).then_some(()))
+        .await;
+    editor.kill();
+    server.go_on();
+    setting.with_session().0.end();
+    let all = runs(&client).await;
+    assert_eq!(all.len(), 2, "created once: {all:?}");
+    assert_eq!((&*all[1].status, all[1].ending.as_deref()), ("failed", Some("recorder_gone")));
+    server.ask(&["verify", &all[1].id]).good();
+    assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 0, "no file is left");
+}
+
 /// What was said up to some place, by whatever way it came.
 fn joined(texts: &[&Value]) -> String {
     texts.iter().filter_map(|data| data["delta"].as_str()).collect()
 }
+
+const KILLS: u64 = 100;
 
 #[tokio::test]
 async fn after_any_kill_the_record_has_what_the_editor_saw() {
     let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut server = Server::start(data.path());
     let address = server.address.clone();
-    for seed in 0..12_u64 {
+    for seed in 0..KILLS {
         let setting = Setting { state: Some(state.path()), ..Setting::of(&server) };
         let (mut editor, session) = setting.with_session();
         let pieces = 5 + seed * 7 % 40;
