@@ -27,6 +27,12 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<bool> {
     watch(cargo)
 }
 
+/// Builds the programs as the tests have them: what these have built already is not built a second time with the fewer
+/// features that one program alone asks for.
+pub(crate) fn build_programs(root: &Path) -> Result<bool> {
+    cargo(root, &["build", "--workspace", "--bins", "--tests", "--locked"])
+}
+
 /// A child that reads nothing and writes where we write.
 pub(crate) fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(program);

@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::child::{cargo, command, target_folder, watch};
+use crate::child::{build_programs, command, target_folder, watch};
 
 /// The server, until it is dropped.
 struct Server {
@@ -52,7 +52,7 @@ impl Drop for Server {
 
 /// Whether the server keeps to `/openapi.json`. `tester` is schemathesis.
 pub(crate) fn run(root: &Path, tester: &Path) -> Result<bool> {
-    if !cargo(root, &["build", "-p", "recount-cli", "--locked"])? {
+    if !build_programs(root)? {
         return Ok(false);
     }
     let (target, settings) = (target_folder(root)?, root.join("xtask/contract"));

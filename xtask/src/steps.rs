@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::child::{cargo, cargo_program, command, target_folder, watch};
+use crate::child::{build_programs, cargo, cargo_program, command, target_folder, watch};
 use crate::contract;
 use crate::disk;
 use crate::setup::{Machine, Setup};
@@ -155,7 +155,14 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
             setup.python(root, &target_folder(root)?, "aaep")?;
             cargo(root, &["test", "--workspace", "--locked"])
         }
-        Step::Simulation => cargo(root, &["run", "--quiet", "--locked", "-p", "recount-sim", "--", "fixed"]),
+        Step::Simulation => {
+            if !build_programs(root)? {
+                return Ok(false);
+            }
+            let mut simulation = command(target_folder(root)?.join("debug/recount-sim"), root);
+            simulation.arg("fixed").env_remove("RECOUNT_BLESS");
+            watch(simulation)
+        }
         Step::Contract => {
             let python = setup.python(root, &target_folder(root)?, "contract")?;
             contract::run(root, &python.join("bin/schemathesis"))
@@ -271,7 +278,7 @@ fn browser(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     setup.node()?;
     let chromium = setup.chromium()?;
     setup.node_packages(&folder)?;
-    if !cargo(root, &["build", "-p", "recount-cli", "--locked"])? {
+    if !build_programs(root)? {
         return Ok(false);
     }
     let mut files: Vec<PathBuf> =

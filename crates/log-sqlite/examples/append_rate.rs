@@ -1,7 +1,7 @@
 //! How fast the store takes appends, opens and tells again: figures for `docs/decisions`.
 //!
-//! `rate appends FOLDER WRITERS EVENTS SECONDS` appends as fast as it is answered; `rate open FOLDER`
-//! opens what is there, `rate seal FOLDER` seals it; `rate replay FOLDER EVENTS` writes one run and reads it again.
+//! `append_rate appends FOLDER WRITERS EVENTS SECONDS` appends as fast as it is answered; `append_rate open FOLDER`
+//! opens what is there, `append_rate seal FOLDER` seals it; `append_rate replay FOLDER EVENTS` writes one run and reads it again.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for measuring")]
 
 use std::path::Path;

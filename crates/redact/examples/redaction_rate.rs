@@ -1,6 +1,6 @@
 //! What looking for secrets costs where there are none: nanoseconds an event.
 //!
-//! `cargo run --release -p recount-redact --example rate`
+//! `cargo run --release -p recount-redact --example redaction_rate`
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a tool for measuring")]
 
