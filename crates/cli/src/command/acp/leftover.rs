@@ -14,7 +14,7 @@ use recount_record::{Ending, Recording, acp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
-use super::run::{AcpProducer, all_events};
+use super::producer::{AcpProducer, all_events};
 use crate::limits;
 
 /// A line of the journal.
@@ -29,7 +29,7 @@ enum LeftoverLine {
     /// It will be created with this key.
     Creating {
         key: String,
-        request: CreateRun,
+        request: Box<CreateRun>,
     },
     Created {
         key: String,
@@ -79,7 +79,7 @@ impl Leftover {
         self.creations += 1;
         self.open += 1;
         let key = format!("{}-{}", self.producer, self.creations);
-        self.write(&LeftoverLine::Creating { key: key.clone(), request: request.clone() });
+        self.write(&LeftoverLine::Creating { key: key.clone(), request: Box::new(request.clone()) });
         key
     }
 
@@ -136,7 +136,7 @@ impl LeftOpen {
                 LeftoverLine::Recorder { url, producer, epoch } => {
                     (left.url, left.producer, left.epoch) = (url, producer, epoch);
                 }
-                LeftoverLine::Creating { key, request } => left.creating.push((key, request)),
+                LeftoverLine::Creating { key, request } => left.creating.push((key, *request)),
                 LeftoverLine::Created { key, run } => {
                     left.creating.retain(|(creating, _)| *creating != key);
                     left.runs.push(run);

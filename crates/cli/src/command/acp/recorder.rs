@@ -20,9 +20,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::account::{AcpAction, AcpConnection};
 use super::gate::{Ask, Gate};
 use super::leftover::Leftover;
+use super::producer::AcpProducer;
 use super::queue::{AcpBacklog, AcpItem, DroppedMessages};
 use super::relay::Outlet;
-use super::run::{AcpProducer, SendStop, short, stop};
+use super::run::{SendStop, short, stop};
 use crate::limits;
 use crate::output::note;
 

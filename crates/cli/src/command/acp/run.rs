@@ -7,21 +7,12 @@ use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Prod
 use recount_client::{Client, ClientError};
 use recount_record::acp::{AcpStep, Patch, PromptRecording};
 use recount_record::{Draft, Recording};
-use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use super::leftover::Leftover;
+use super::producer::{AcpProducer, all_events};
 use crate::limits;
 use crate::output::note;
-
-/// Who the recorder is for the server.
-#[derive(Debug, Clone)]
-pub(super) struct AcpProducer {
-    pub(super) producer: String,
-    pub(super) epoch: u64,
-    pub(super) agent: String,
-    pub(super) agent_version: Option<String>,
-}
 
 pub(super) struct RecordedRun {
     pub(super) recording: PromptRecording,
@@ -290,24 +281,6 @@ async fn uploaded(client: &Client, who: &AcpProducer, patch: &Patch) -> Result<D
         }
         Err(why) if why.may_pass() && !matches!(why.code(), Some("artifact_quota")) => Err(stop(&why)),
         Err(why) => Ok(PromptRecording::inline_patch_draft(patch, &why.to_string())),
-    }
-}
-
-/// The types and the data of a run's events.
-pub(super) async fn all_events(client: &Client, run: &str) -> Result<Vec<(String, Value)>, ClientError> {
-    let mut events = Vec::new();
-    let mut after = None;
-    loop {
-        let page = client.read_run_events(run, after, None).await?;
-        let is_last = page.data.is_empty() || !page.has_more;
-        for envelope in &page.data {
-            let envelope: Value = serde_json::from_str(envelope.get()).unwrap_or_default();
-            after = envelope["sequence"].as_u64().or(after);
-            events.push((envelope["type"].as_str().unwrap_or("").to_owned(), envelope["data"].clone()));
-        }
-        if is_last {
-            return Ok(events);
-        }
     }
 }
 

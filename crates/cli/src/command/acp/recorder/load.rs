@@ -6,7 +6,7 @@ use recount_client::{Client, ClientError, Listing};
 use recount_record::acp::Replay;
 use serde_json::{Value, json};
 
-use super::super::run::all_events;
+use super::super::producer::all_events;
 use super::{AcpRecorder, raw, write};
 use crate::limits;
 
