@@ -36,7 +36,7 @@ const HELP: &str = "\
 recount-bench run [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
 
   NAME       append, ingest, wake, replay, fanout, stalled, footprint, words, output, crowd, calls,
-             turns, aaep, listeners, project;
+             turns, aaep, listeners, project, recorder;
              all of them when none is named
   --quick    a smoke run: small numbers, one pair, speeds are not judged
   --pairs    alternated pairs of ours and yardstick (5)
@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         "serve" => serve(rest),
         "sessions" => measure::follow_sessions(rest).map(|()| true),
         "client" => client::run(rest).map(|()| true),
+        "acp-agent" => measure::acp_agent().map(|()| true),
         "spin" => process::spin().map(|()| true),
         "yardstick" => yardstick::serve(rest).map(|()| true),
         _ => {

@@ -25,12 +25,14 @@ mod listeners;
 mod output;
 mod own;
 mod project;
+mod recorder;
 mod replay;
 mod turns;
 mod wake;
 mod words;
 
 pub(crate) use aaep::follow_sessions;
+pub(crate) use recorder::agent as acp_agent;
 
 /// One of the things that are measured.
 pub(crate) struct Measure {
@@ -56,6 +58,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     Measure { name: "aaep", lines: aaep::LINES, pair: aaep::pair },
     Measure { name: "listeners", lines: listeners::LINES, pair: listeners::pair },
     Measure { name: "project", lines: project::LINES, pair: project::pair },
+    Measure { name: "recorder", lines: recorder::LINES, pair: recorder::pair },
 ];
 
 /// The parameters of a measure.

@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use anyhow::{Context as _, Result, bail};
 
 pub(crate) mod broadcast;
+pub(crate) mod empty;
 pub(crate) mod fanout;
 pub(crate) mod file;
 pub(crate) mod group;
@@ -26,6 +27,7 @@ const CAUGHT_UP: &[u8] = b"event: caught_up\ndata: {}\n\n";
 pub(crate) fn serve(words: &[String]) -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["empty"] => empty::serve(),
         ["file", path] => file::serve(path),
         ["fanout", rate, events] => fanout::serve(rate.parse()?, events.parse()?),
         ["broadcast", rate, events] => broadcast::serve(rate.parse()?, events.parse()?),
