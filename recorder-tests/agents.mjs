@@ -48,12 +48,20 @@ env_key = "OPENAI_API_KEY"
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
     CLAUDE_CODE_EXECUTABLE: CLAUDE,
     DISABLE_AUTOUPDATER: '1',
+    // Otherwise it does not start as root.
+    IS_SANDBOX: '1',
     OPENAI_API_KEY: 'sk-scripted',
+    // Its own sandbox is not what is tested, and does not run everywhere.
+    INITIAL_AGENT_MODE: 'agent-full-access',
     GEMINI_API_KEY: 'scripted',
     GOOGLE_GEMINI_BASE_URL: model.url,
     GEMINI_CLI_TRUST_WORKSPACE: 'true',
     OPENCODE_DISABLE_AUTOUPDATE: '1',
     OPENCODE_DISABLE_MODELS_FETCH: '1',
+    OPENCODE_DISABLE_DEFAULT_PLUGINS: '1',
+    OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
+    OPENCODE_PURE: '1',
+    OPENCODE_PERMISSION: '{"bash":"ask"}',
     OPENCODE_CONFIG_CONTENT: JSON.stringify({
       model: 'scripted/play',
       small_model: 'scripted/play',

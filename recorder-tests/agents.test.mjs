@@ -37,12 +37,16 @@ async function recorded(server) {
 
 /// What both sides of a session must agree on.
 function account({ run, events, of }) {
-  const calls = of('assistant.tool_call_proposed').map((data) => {
-    const [outcome] = events.filter(
-      (event) => /^tool\.(completed|failed|cancelled|refused)$/.test(event.type) && event.data.call_id === data.call_id,
-    );
-    return { id: data.provider_call_id ?? data.call_id, command: commandIn(data.input), outcome: outcome?.type };
-  });
+  const ofCall = (data) => (event) => event.data.tool_call_id === data.tool_call_id;
+  const calls = of('assistant.tool_call_proposed')
+    // opencode begins a call before it asks for it; then another call stands for the request.
+    .filter((data) => data.tool_name !== 'request_permission')
+    .map((data) => {
+      const [outcome] = events.filter(
+        (event) => /^tool\.(completed|failed|cancelled|refused)$/.test(event.type) && ofCall(data)(event),
+      );
+      return { id: data.provider_call_id ?? data.tool_call_id, command: commandIn(data.input), outcome: outcome?.type };
+    });
   return {
     status: run.status,
     prompt: of('user.message').map((data) => data.text),

@@ -106,6 +106,35 @@ test('the list of runs is narrowed by status, kind and words, and stays so while
   await titles([]);
 });
 
+test('the list of runs is narrowed to an agent and to a session, and shows who each is of', TEST, async (t) => {
+  const server = await startServer(t);
+  const made = JSON.parse(await server.request('POST', '/v1/sessions', '{"title":"the talk"}')).data.id;
+  const inSession = JSON.stringify({ kind: 'external', title: 'of the talk', session_id: made, agent: { name: 'claude' } });
+  await server.request('POST', '/v1/runs', inSession);
+  await createRun(server, 'of codex', { name: 'codex', version: '0.166.0' });
+  await createRun(server, 'of claude', { name: 'claude', version: '2.1.332' });
+  const page = await openPage(t, browser, `${server.origin}/`);
+  const titles = (expected) => page.waitForFunction((expected) =>
+    [...document.querySelectorAll('#runs bdi:first-child')].map(({ textContent }) => textContent).join() === expected, expected.join());
+  await titles(['of claude', 'of codex', 'of the talk']);
+  assert.match(await page.locator('#runs').innerText(), /claude 2\.1\.332[^]*codex 0\.166\.0/);
+  const agent = page.getByLabel('Only runs of agents whose name begins with this');
+  await agent.fill('CLAU');
+  await titles(['of claude', 'of the talk']);
+  // What comes meanwhile is held against the filter, too.
+  await createRun(server, 'again of codex', { name: 'codex' });
+  await createRun(server, 'again of claude', { name: 'claude' });
+  await titles(['again of claude', 'of claude', 'of the talk']);
+  await agent.fill('codex');
+  await titles(['again of codex', 'of codex']);
+  await agent.fill('nobody');
+  await page.getByText('No run fits.').waitFor();
+  await agent.fill('');
+  await page.getByLabel('Session', { exact: true }).selectOption(made);
+  await titles(['of the talk']);
+  assert.deepEqual(await violations(page), []);
+});
+
 test('every dialog opens by keyboard, holds the focus and gives it back, and axe finds nothing', TEST, async (t) => {
   const server = await startServer(t);
   const page = await openPage(t, browser, `${server.origin}/`);

@@ -5,8 +5,8 @@
 import { story } from './views.mjs';
 
 /// Creates a run that an outside program will report on; answers its id.
-export async function createRun(server, title) {
-  const body = JSON.stringify({ kind: 'external', title });
+export async function createRun(server, title, agent) {
+  const body = JSON.stringify({ kind: 'external', title, agent });
   const run = JSON.parse(await server.request('POST', '/v1/runs', body));
   return run.data.id;
 }

@@ -24,7 +24,7 @@ cargo xtask <verb>
 
   test [--only STEP,…] [--skip-browser]
           everything that must hold, step by step: tidy, format, lints, tests, simulation,
-          contract (the server against /openapi.json), browser.
+          contract (the server against /openapi.json), agents (those that others make, recorded), browser.
           Installs what only the tests need where it may, and says what to install where it may not.
           --skip-browser leaves out the last step; where CI is set it is refused.
   bench [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]

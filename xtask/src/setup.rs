@@ -138,19 +138,20 @@ impl<H: Host> Setup<H> {
     }
 
     /// What package-lock.json of the folder names. Run again only after the lock has changed.
-    pub(crate) fn node_packages(&mut self, folder: &Path) -> Result<()> {
+    pub(crate) fn node_packages(&mut self, folder: &Path, options: &[&str]) -> Result<()> {
         let lock = std::fs::read(folder.join("package-lock.json"))
             .with_context(|| format!("there is no package-lock.json in {}", folder.display()))?;
         let installed = folder.join("node_modules/.lock-installed");
         if std::fs::read(&installed).is_ok_and(|before| before == lock) {
             return Ok(());
         }
-        let words = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"];
+        let words = [&["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], options].concat();
         let done = self.host.run(folder, &words)?;
         ensure!(
             done,
-            "the browser tests' packages could not be installed; run `{}` in web-tests",
-            words.join(" ")
+            "the tests' packages could not be installed; run `{}` in {}",
+            words.join(" "),
+            folder.display()
         );
         std::fs::create_dir_all(folder.join("node_modules"))?;
         std::fs::write(&installed, lock).with_context(|| format!("cannot write {}", installed.display()))
@@ -325,10 +326,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let lock = folder.path().join("package-lock.json");
         let mut setup = setup(&["npm"], false);
-        setup.node_packages(folder.path()).expect_err("there is no lock yet");
+        setup.node_packages(folder.path(), &[]).expect_err("there is no lock yet");
         for (text, runs) in [("{}", 1), ("{}", 1), ("{ }", 2)] {
             std::fs::write(&lock, text).unwrap();
-            setup.node_packages(folder.path()).unwrap();
+            setup.node_packages(folder.path(), &[]).unwrap();
             assert_eq!(setup.host.ran.len(), runs);
         }
     }

@@ -22,11 +22,20 @@ pub(crate) enum Step {
     Tests,
     Simulation,
     Contract,
+    Agents,
     Browser,
 }
 
-const STEPS: [Step; 7] =
-    [Step::Tidy, Step::Format, Step::Lints, Step::Tests, Step::Simulation, Step::Contract, Step::Browser];
+const STEPS: [Step; 8] = [
+    Step::Tidy,
+    Step::Format,
+    Step::Lints,
+    Step::Tests,
+    Step::Simulation,
+    Step::Contract,
+    Step::Agents,
+    Step::Browser,
+];
 
 impl Step {
     fn name(self) -> &'static str {
@@ -37,6 +46,7 @@ impl Step {
             Step::Tests => "tests",
             Step::Simulation => "simulation",
             Step::Contract => "contract",
+            Step::Agents => "agents",
             Step::Browser => "browser",
         }
     }
@@ -153,7 +163,12 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
             setup.programs()?;
             // Tests that exchange files with the tools of the protocol's authors look for them below `target`.
             setup.python(root, &target_folder(root)?, "aaep")?;
-            cargo(root, &["test", "--workspace", "--locked"])
+            let mut tests = command(cargo_program(), root);
+            tests.args(["test", "--workspace", "--locked"]).env_remove("RECOUNT_BLESS");
+            // Most tests wait for disks, sockets and other processes for half of their time.
+            let threads = std::thread::available_parallelism().map_or(2, usize::from) * 2;
+            tests.env("RUST_TEST_THREADS", threads.to_string());
+            watch(tests)
         }
         Step::Simulation => {
             if !build_programs(root)? {
@@ -167,6 +182,7 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
             let python = setup.python(root, &target_folder(root)?, "contract")?;
             contract::run(root, &python.join("bin/schemathesis"))
         }
+        Step::Agents => agents(root, setup),
         Step::Browser => browser(root, setup),
     }
 }
@@ -282,21 +298,39 @@ fn browser(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     let folder = root.join("web-tests");
     setup.node()?;
     let chromium = setup.chromium()?;
-    setup.node_packages(&folder)?;
+    setup.node_packages(&folder, &[])?;
     if !build_programs(root)? {
         return Ok(false);
     }
+    let mut node = node_tests(root, &folder)?;
+    node.env("RECOUNT_CHROMIUM", chromium);
+    watch(node)
+}
+
+/// Agents that others make, as npm has them, recorded while they speak with a scripted model.
+fn agents(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
+    let folder = root.join("recorder-tests");
+    setup.node()?;
+    // The packages for other systems are optional, and large.
+    setup.node_packages(&folder, &["--omit=optional"])?;
+    if !build_programs(root)? {
+        return Ok(false);
+    }
+    watch(node_tests(root, &folder)?)
+}
+
+/// All tests of a folder in one call of Node.
+fn node_tests(root: &Path, folder: &Path) -> Result<std::process::Command> {
     let mut files: Vec<PathBuf> =
-        std::fs::read_dir(&folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     files.retain(|path| path.to_string_lossy().ends_with(".test.mjs"));
     files.sort();
-    ensure!(!files.is_empty(), "there are no browser tests in {}", folder.display());
-    let mut node = command("node", &folder);
+    ensure!(!files.is_empty(), "there are no tests in {}", folder.display());
+    let mut node = command("node", folder);
     node.args(["--test", "--test-reporter=spec"])
         .args(&files)
-        .env("RECOUNT_BINARY", target_folder(root)?.join("debug/recount"))
-        .env("RECOUNT_CHROMIUM", chromium);
-    watch(node)
+        .env("RECOUNT_BINARY", target_folder(root)?.join("debug/recount"));
+    Ok(node)
 }
 
 fn word(outcome: Outcome) -> &'static str {

@@ -292,6 +292,13 @@ pub(crate) const ACP_LOADED_RUNS_MAX: usize = 1_000;
 /// Bytes of a session that is loaded from the log; earlier runs are left out, which is said.
 pub(crate) const ACP_LOADED_BYTES_MAX: usize = 32 << 20;
 
+/// How long events are gathered before they are sent, so that a stream of messages is not a stream of requests. What somebody
+/// waits for is sent at once.
+pub(crate) const ACP_GATHER: Duration = Duration::from_millis(20);
+
+/// How long a tool call that is pending waits for more of its input, while nothing else comes, before it is recorded.
+pub(crate) const ACP_CALL_WAIT: Duration = Duration::from_millis(250);
+
 /// Files of earlier recorders that are looked at; more are left to the next recorder.
 pub(crate) const ACP_LEFT_OPEN_MAX: usize = 1_000;
 

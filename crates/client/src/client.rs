@@ -84,8 +84,8 @@ impl Client {
         Client { base: format!("{}/audit", self.base), ..self.clone() }
     }
 
-    /// A client of the same server that posts with this `Idempotency-Key`: the same request sent again with it is done once,
-    /// and gets the first answer.
+    /// A client of the same server that posts with this `Idempotency-Key`: a repeated request takes effect once and returns the
+    /// first response.
     #[must_use]
     pub fn once(&self, key: &str) -> Self {
         Client { key: Some(key.to_owned()), ..self.clone() }

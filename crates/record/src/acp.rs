@@ -66,7 +66,7 @@ pub struct PromptRecording {
     calls: BTreeMap<String, ToolCall>,
     /// Ids of calls, oldest first, as far as they are remembered.
     call_order: VecDeque<String>,
-    /// Calls whose input is still to come.
+    /// Calls that are not recorded yet: all of their input, or the rest of it, is still to come.
     waiting: Vec<String>,
     patches_seen: std::collections::BTreeSet<u64>,
     /// Open requests of the agent to the editor, by id: our ids of the calls.
@@ -227,13 +227,14 @@ impl PromptRecording {
         let Some(id) = update["toolCallId"].as_str().map(str::to_owned) else {
             return self.recording.raw("tool_call", update, None);
         };
-        let is_new = !self.calls.contains_key(&id);
         let call = self.remember_call(&id);
         call.merge(update);
-        let (status, has_input, is_told) = (call.status.clone(), call.has_input(), call.is_told);
-        if is_new && !has_input && matches!(&*status, "" | "pending") {
-            // Many agents tell the input in a second message.
-            self.waiting.push(id);
+        let (status, is_told) = (call.status.clone(), call.is_told);
+        if !is_told && matches!(&*status, "" | "pending") {
+            // Many agents tell the input, or all of it, in a second message.
+            if !self.waiting.contains(&id) {
+                self.waiting.push(id);
+            }
             return;
         }
         self.waiting.retain(|waiting| *waiting != id);
@@ -274,6 +275,10 @@ impl PromptRecording {
             call.told_input = Some(call.input.clone());
             let start = call.start(id);
             self.recording.call(start);
+        }
+        if let Some(mut rest) = call.take_rest() {
+            rest.insert("toolCallId".to_owned(), id.into());
+            self.recording.raw("tool_call_fields", &rest.into(), None);
         }
         let changes = call.take_changes();
         self.take_drafts();
@@ -335,8 +340,13 @@ impl PromptRecording {
         self.recording.call_end(id, outcome);
     }
 
-    /// Calls whose input did not come before something else did.
-    fn settle_waiting(&mut self) {
+    /// Whether calls are not recorded yet because more of their input may come.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Records the calls that wait for more of their input as they are known so far.
+    pub fn settle_waiting(&mut self) {
         for id in std::mem::take(&mut self.waiting) {
             self.tell_call(&id);
         }
@@ -383,12 +393,14 @@ impl PromptRecording {
         approval_id: Option<&str>,
         timeout_seconds: Option<u64>,
     ) -> Option<Asked> {
-        self.settle_waiting();
         self.close_text();
         let options = Options::of(params);
         let about =
             if params["subject"].is_object() { &params["subject"]["toolCall"] } else { &params["toolCall"] };
         let call = about["toolCallId"].as_str().map(str::to_owned);
+        // The request may tell the rest of its own call's input.
+        self.waiting.retain(|waiting| call.as_ref() != Some(waiting));
+        self.settle_waiting();
         if let Some(call) = &call {
             let remembered = self.remember_call(call);
             let status = std::mem::take(&mut remembered.status);

@@ -70,14 +70,14 @@ fn a_backup_under_load_is_every_run_as_it_was_at_one_moment() {
                 // Each begins while events come, and ends while they do.
                 let before = told.get();
                 while told.get() < before + 20 {
-                    tokio::task::yield_now().await;
+                    crate::server::look_again().await;
                 }
                 let mut child = tokio_child(&server, copy);
                 let status = loop {
                     if let Some(status) = child.try_wait().unwrap() {
                         break status;
                     }
-                    tokio::task::yield_now().await;
+                    crate::server::look_again().await;
                 };
                 assert!(status.success(), "{status}");
                 assert!(told.get() > before + 20, "nothing was told meanwhile");
@@ -200,7 +200,7 @@ async fn a_backup_killed_at_any_step_is_never_taken_for_a_store() {
         let half = place.path().join(format!(".unfinished-copy{number}"));
         let mut child = recount().args(["backup", "--data"]).arg(data.path()).arg(&to).spawn().unwrap();
         while !step(&half) && child.try_wait().unwrap().is_none() {
-            std::thread::yield_now();
+            crate::server::wait_to_look();
         }
         // It may have come to its end meanwhile.
         drop(child.kill());
@@ -236,7 +236,7 @@ async fn a_server_killed_while_it_makes_a_backup_clears_away_what_is_left() {
         let mut asking = recount().args(["--url", &server.url(), "backup"]).spawn().unwrap();
         let half = || left().into_iter().find(|path| path.to_string_lossy().contains(".unfinished"));
         while !half().is_some_and(|half| step(&half)) && asking.try_wait().unwrap().is_none() {
-            std::thread::yield_now();
+            crate::server::wait_to_look();
         }
         server.kill();
         asking.wait().unwrap();

@@ -41,13 +41,13 @@ async fn question(client: &Client) -> String {
         if let Some(asked) = client.list_clarifications(&pending).await.unwrap().data.first() {
             return asked.id.clone();
         }
-        tokio::task::yield_now().await;
+        crate::server::look_again().await;
     }
 }
 
 async fn ended(client: &Client, run: &str) {
     while client.get_run(run).await.unwrap().ended_at.is_none() {
-        tokio::task::yield_now().await;
+        crate::server::look_again().await;
     }
 }
 

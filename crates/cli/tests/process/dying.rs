@@ -133,7 +133,7 @@ async fn nothing_goes_but_what_a_marker_names() {
         let going = async move { last.prune_run(&run, &request::PruneRun { before: None }).await.is_err() };
         let deleting = async move { deletion.delete_task(&task).await.is_err() };
         let killing = async {
-            tokio::task::yield_now().await;
+            crate::server::look_again().await;
             tokio::task::spawn_blocking(move || {
                 server.kill();
                 server

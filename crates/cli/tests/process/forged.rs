@@ -35,7 +35,7 @@ fn no_line_of_the_log_is_a_client_s() {
             break address.to_owned();
         }
         assert!(began.elapsed() < PATIENCE, "the server does not listen; it said: {said}");
-        std::thread::yield_now();
+        crate::server::wait_to_look();
     };
     let escape = "\x1b[2K";
     for head in [

@@ -35,7 +35,7 @@ impl Capture {
         let until = recount_world::moment() + PATIENCE;
         while !self.text().contains(word) {
             assert!(recount_world::moment() < until, "`{word}` does not come:\n{}", self.text());
-            std::thread::yield_now();
+            crate::server::wait_to_look();
         }
     }
 

@@ -215,7 +215,7 @@ async fn a_run_whose_server_was_killed_in_the_middle_is_resumed_from_a_checkpoin
     let run = client.list_runs(&Listing::default()).await.unwrap().data.remove(0).id;
     // Killed while the command of the third turn runs.
     while all(&events_of(&client, &run).await, "tool.shell.command").is_empty() {
-        tokio::task::yield_now().await;
+        crate::server::look_again().await;
     }
     let folder = client.get_run(&run).await.unwrap().workspace_path.unwrap();
     server.kill();
@@ -223,7 +223,7 @@ async fn a_run_whose_server_was_killed_in_the_middle_is_resumed_from_a_checkpoin
     let server = scene.server();
     let client = Client::new(&server.url(), None).unwrap();
     while client.get_run(&run).await.unwrap().ended_at.is_none() {
-        tokio::task::yield_now().await;
+        crate::server::look_again().await;
     }
     let killed = events_of(&client, &run).await;
     assert_eq!(all(&killed, "gap.run_disconnected").len(), 1);

@@ -300,7 +300,7 @@ async fn a_folder_that_the_server_refuses_is_exported_as_far_as_it_is_whole() {
     let all = server.ask(&["export", "--all"]).good();
     let events = all.lines().filter(|line| !line.starts_with("{\"object\":")).count() as u64;
     while high_water(data.path()) != events {
-        std::thread::yield_now();
+        crate::server::wait_to_look();
     }
     server.kill();
     let exported = export_damaged(data.path(), |folder| {

@@ -164,7 +164,7 @@ fn is_read(server: &Server) {
     let metrics = format!("{}/metrics", server.url());
     while !curl(&[&metrics]).contains("/aaep/legacy/{room}/events") {
         assert!(recount_world::moment() < until, "nothing reads in the room");
-        std::thread::yield_now();
+        crate::server::wait_to_look();
     }
 }
 
@@ -204,7 +204,7 @@ fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_reco
     let until = recount_world::moment() + crate::server::PATIENCE;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(recount_world::moment() < until, "their player does not listen");
-        std::thread::yield_now();
+        crate::server::wait_to_look();
     }
     let url = format!("http://127.0.0.1:{port}");
     let heard =

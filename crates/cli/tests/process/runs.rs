@@ -481,7 +481,7 @@ async fn without_a_server_the_program_is_one_itself() {
     let until = |what: &dyn Fn() -> bool| {
         while !what() {
             assert!(began.elapsed() < PATIENCE, "it does not come");
-            std::thread::yield_now();
+            crate::server::wait_to_look();
         }
     };
     until(&|| marker.exists());

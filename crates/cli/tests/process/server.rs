@@ -9,6 +9,19 @@ use std::time::Duration;
 /// How long anything in these tests may take; reached only when it will never come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Between two looks at a condition: a loop without a pause takes a processor from what it waits for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits before the next look at a condition.
+pub(crate) async fn look_again() {
+    tokio::time::sleep(LOOK).await; // tidy: between two looks at a condition
+}
+
+/// The same without a runtime.
+pub(crate) fn wait_to_look() {
+    std::thread::park_timeout(LOOK);
+}
+
 /// A server that is killed when its test is over.
 pub(crate) struct Server {
     child: Child,
@@ -71,7 +84,7 @@ impl Server {
             // A line may be there in part.
             let whole = line.filter(|_| said.ends_with('\n'));
             server.address = whole.unwrap_or_default().trim().to_owned();
-            std::thread::yield_now();
+            wait_to_look();
         }
         server
     }

@@ -1,10 +1,10 @@
 //! What is known of one tool call, put together from its messages.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::replay::KINDS;
 use crate::recording::CallStart;
-use crate::{keep, limits};
+use crate::{cut, keep, limits};
 
 #[derive(Debug, Default)]
 pub(super) struct ToolCall {
@@ -16,6 +16,11 @@ pub(super) struct ToolCall {
     raw_output: Value,
     content: Value,
     changes: Vec<Value>,
+    terminal: Option<TerminalOutput>,
+    /// Fields of its messages for which no event has a place, together.
+    rest: Map<String, Value>,
+    rest_bytes: usize,
+    told_rest: Map<String, Value>,
     /// The call is in the record.
     pub(super) is_told: bool,
     pub(super) told_input: Option<Value>,
@@ -23,9 +28,43 @@ pub(super) struct ToolCall {
     pub(super) is_denied: bool,
 }
 
+/// What a command of the agent's own terminal printed. Agents send it beside the call, in `_meta`.
+#[derive(Debug, Default)]
+struct TerminalOutput {
+    text: String,
+    is_truncated: bool,
+    exit: Value,
+}
+
+impl TerminalOutput {
+    fn add(&mut self, piece: &str) {
+        let (kept, is_truncated) = cut(piece, limits::VALUE_BYTES_MAX.saturating_sub(self.text.len()));
+        self.text.push_str(kept);
+        self.is_truncated |= is_truncated;
+    }
+
+    fn value(&self) -> Value {
+        let mut value = json!({ "terminal_output": self.text });
+        if !self.exit.is_null() {
+            value["exit_code"] = self.exit["exit_code"].clone();
+            value["signal"] = self.exit["signal"].clone();
+        }
+        if self.is_truncated {
+            value["truncated"] = true.into();
+        }
+        value
+    }
+}
+
+/// Fields that have their place in the events of a call.
+const PLACED: [&str; 9] =
+    ["sessionUpdate", "toolCallId", "title", "name", "kind", "status", "rawInput", "rawOutput", "content"];
+
 impl ToolCall {
     /// Takes the fields that a message has.
     pub(super) fn merge(&mut self, update: &Value) {
+        self.merge_terminal(&update["_meta"]);
+        self.merge_rest(update);
         let text = |name: &str| update[name].as_str().map(str::to_owned);
         self.title = text("title").or(self.title.take());
         self.name = text("name").or(self.name.take());
@@ -51,8 +90,61 @@ impl ToolCall {
         self.content = keep(&content, limits::VALUE_BYTES_MAX).0;
     }
 
-    pub(super) fn has_input(&self) -> bool {
-        !self.input.is_null() && self.input != json!({})
+    fn merge_terminal(&mut self, meta: &Value) {
+        let (whole, piece, exit) = (
+            &meta["terminal_output"]["data"],
+            &meta["terminal_output_delta"]["data"],
+            &meta["terminal_exit"],
+        );
+        if let Some(whole) = whole.as_str() {
+            let terminal = self.terminal.get_or_insert_default();
+            // Some agents send all of it again, and others what is new.
+            if !terminal.text.is_empty() && whole.starts_with(&terminal.text) {
+                terminal.text.clear();
+            }
+            terminal.add(whole);
+        }
+        if let Some(piece) = piece.as_str() {
+            self.terminal.get_or_insert_default().add(piece);
+        }
+        if exit.is_object() {
+            self.terminal.get_or_insert_default().exit = exit.clone();
+        }
+    }
+
+    fn merge_rest(&mut self, update: &Value) {
+        let Some(fields) = update.as_object() else { return };
+        for (name, value) in fields.iter().filter(|(name, _)| !PLACED.contains(&&***name)) {
+            let mut value = value.clone();
+            if let ("_meta", Some(meta)) = (&**name, value.as_object_mut()) {
+                meta.retain(|name, _| !name.starts_with("terminal_"));
+            }
+            let is_empty = match &value {
+                Value::Null => true,
+                Value::Array(list) => list.is_empty(),
+                Value::Object(fields) => fields.is_empty(),
+                _ => false,
+            };
+            if is_empty {
+                continue;
+            }
+            if self.rest_bytes >= limits::RAW_BYTES_MAX {
+                self.rest.insert("truncated".to_owned(), true.into());
+                return;
+            }
+            let value = keep(&value, limits::RAW_BYTES_MAX).0;
+            self.rest_bytes += name.len() + value.to_string().len();
+            self.rest.insert(name.clone(), value);
+        }
+    }
+
+    /// The fields without a place, if they are others than when this was asked last.
+    pub(super) fn take_rest(&mut self) -> Option<Map<String, Value>> {
+        if self.rest == self.told_rest {
+            return None;
+        }
+        self.told_rest.clone_from(&self.rest);
+        Some(self.rest.clone())
     }
 
     pub(super) fn take_changes(&mut self) -> Vec<Value> {
@@ -72,8 +164,13 @@ impl ToolCall {
         }
     }
 
-    /// The agent's own output, or else what it showed.
+    /// The agent's own output, or else what its terminal printed, or else what it showed.
     pub(super) fn output(&self) -> Option<Value> {
-        [&self.raw_output, &self.content].into_iter().find(|value| !value.is_null()).cloned()
+        let terminal = self.terminal.as_ref().map(TerminalOutput::value);
+        [Some(&self.raw_output), terminal.as_ref(), Some(&self.content)]
+            .into_iter()
+            .flatten()
+            .find(|value| !value.is_null())
+            .cloned()
     }
 }

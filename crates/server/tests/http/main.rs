@@ -28,6 +28,7 @@ mod orders;
 mod prompts;
 mod quiet_listeners;
 mod readers;
+mod recorders;
 mod retention;
 mod routes;
 mod salvage;

@@ -552,6 +552,15 @@ impl AcpConnection {
         }
     }
 
+    /// Whether calls wait for more of their input.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.runs.values().any(|run| run.recording.has_waiting())
+    }
+
+    pub(super) fn settle_waiting(&mut self) {
+        self.runs.values_mut().for_each(|run| run.recording.settle_waiting());
+    }
+
     pub(super) fn dropped(&mut self, dropped: DroppedMessages) {
         let what = format!(
             "{} messages with {} bytes were forwarded and not recorded",

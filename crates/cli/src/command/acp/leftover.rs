@@ -1,8 +1,7 @@
-//! Runs that a recorder left open when it was killed: the next one closes them, and says that the end is missing.
+//! Runs that a killed recorder left open: the next recorder closes them and records that the end is missing.
 //!
-//! Each recorder has a journal of its runs, locked while it lives: what it will create, before it asks for that, then the run's
-//! id, then its end. A line that a kill cut off is left out, and nothing before it is lost. See [`Leftover`] and
-//! [`close_left_open`].
+//! Each recorder keeps a journal, locked while the process lives: the request for a run before it is sent, then the run's id,
+//! then its end. A torn last line is ignored; earlier lines are never rewritten. See [`Leftover`] and [`close_left_open`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -74,7 +73,7 @@ impl Leftover {
         leftover
     }
 
-    /// A run will be asked for; returns the idempotency key for that.
+    /// Records the request for a run before it is sent; returns its idempotency key.
     pub(super) fn creating(&mut self, request: &CreateRun) -> String {
         self.creations += 1;
         self.open += 1;
@@ -116,7 +115,7 @@ impl Leftover {
     }
 }
 
-/// What a journal says of a recorder that is gone.
+/// The journal of a recorder that no longer runs.
 #[derive(Debug, Default)]
 struct LeftOpen {
     url: String,
@@ -184,10 +183,10 @@ pub(super) async fn close_left_open(folder: Option<&Path>, url: &str, client: &C
     }
 }
 
-/// The error is that of a server that may take it later.
+/// Fails only where a later attempt may succeed.
 async fn close_all(client: &Client, left: &mut LeftOpen) -> Result<(), ClientError> {
     for (key, request) in std::mem::take(&mut left.creating) {
-        // Either it was created, or it is now: its prompt was given to the agent.
+        // Created earlier or now: the agent got its prompt in either case.
         match client.once(&key).create_run(&request).await {
             Ok(run) => left.runs.push(run.id),
             Err(why) if why.may_pass() => return Err(why),
@@ -200,7 +199,7 @@ async fn close_all(client: &Client, left: &mut LeftOpen) -> Result<(), ClientErr
     Ok(())
 }
 
-/// Closes a run, if it can be closed at all. What the recorder has sent last may arrive meanwhile; then it is read again.
+/// Closes a run, if possible. The killed recorder's last batch may arrive meanwhile; then the run is read again.
 async fn close(client: &Client, left: &LeftOpen, run: &str) -> Result<(), ClientError> {
     for attempt in 0..limits::ACP_CLOSE_ATTEMPTS_MAX {
         let events = match all_events(client, run).await {

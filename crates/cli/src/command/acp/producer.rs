@@ -1,4 +1,4 @@
-//! Who the recorder is for the server, and a run as the server has it. Must not know what is recorded.
+//! The recorder's identity at the server, and the events that a run already has. Must not know what is recorded.
 
 use recount_client::{Client, ClientError};
 use serde_json::Value;

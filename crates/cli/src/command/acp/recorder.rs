@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::account::{AcpAction, AcpConnection};
 use super::gate::{Ask, Gate};
@@ -107,24 +107,41 @@ impl AcpRecorder {
     /// Records until the agent has ended and all of it is sent, or the time for that is over.
     pub(super) async fn run(mut self, mut waiting: AcpBacklog, mut agent_ended: oneshot::Receiver<()>) {
         let mut is_over = false;
+        // Something is recorded and not sent yet, and the moment before which more of it is gathered.
+        let (mut has_more, mut gather_until) = (false, moment());
         loop {
             let retry = self.away.as_ref().map(|away| away.next);
+            let due = has_more && retry.is_none();
             // When nothing more comes, what waits is read whether the server is there or not.
             let has_room = is_over || self.waiting_bytes() < limits::ACP_WAITING_BYTES_MAX;
             tokio::select! {
                 biased;
                 _ = &mut agent_ended, if !is_over => is_over = true,
-                Some(decision) = self.decisions.recv() => self.decision(decision).await,
+                Some(decision) = self.decisions.recv() => {
+                    self.decision(decision).await;
+                    has_more = true;
+                }
                 item = waiting.next(), if has_room => {
                     let Some(item) = item else { break };
                     if self.items(item, &mut waiting).await {
                         break;
                     }
+                    has_more = true;
                 }
+                () = sleep_until(gather_until), if due => {}
                 () = sleep_until(retry.unwrap_or_else(moment)), if retry.is_some() => {}
+                () = sleep(limits::ACP_CALL_WAIT), if self.account.has_waiting() => {
+                    self.account.settle_waiting();
+                    has_more = true;
+                }
             }
-            if self.away.as_ref().is_none_or(|away| moment() >= away.next) {
+            let may_send = match &self.away {
+                Some(away) => moment() >= away.next,
+                None => has_more && (self.is_urgent() || moment() >= gather_until),
+            };
+            if may_send {
                 self.send().await;
+                (has_more, gather_until) = (false, moment() + limits::ACP_GATHER);
             }
         }
         let dropped = waiting.take_dropped();
@@ -132,6 +149,11 @@ impl AcpRecorder {
             self.account.dropped(dropped);
         }
         self.finish().await;
+    }
+
+    /// Whether somebody waits for what is recorded: for a permission that is asked for, or for the end of a prompt.
+    fn is_urgent(&self) -> bool {
+        !self.unsent.is_empty() || self.account.runs.values().any(|run| run.recording.is_ended())
     }
 
     /// Takes an item and those that wait after it. Whether it was the last one.

@@ -229,7 +229,7 @@ pub(crate) async fn eventually<T>(mut look: impl AsyncFnMut() -> Option<T>) -> T
             return found;
         }
         assert!(recount_world::moment() < until, "it is never so");
-        tokio::task::yield_now().await;
+        crate::server::look_again().await;
     }
 }
 
