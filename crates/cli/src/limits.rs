@@ -72,6 +72,18 @@ pub(crate) const MCP_LINE_BYTES_MAX: usize = 8 << 20;
 /// Bytes of that beginning; the rest is forwarded alone.
 pub(crate) const MCP_LONG_BEGINNING_BYTES: usize = 64 << 10;
 
+/// Messages of a client that wait to be posted to an MCP server; more are left in the pipe.
+pub(crate) const MCP_HTTP_LINES_MAX: usize = 16;
+
+/// Requests to an MCP server at one time; further ones wait.
+pub(crate) const MCP_HTTP_REQUESTS_MAX: usize = 64;
+
+/// Bytes of a message from an MCP server; a longer one is an error of its request.
+pub(crate) const MCP_HTTP_MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of an error response of an MCP server that are read.
+pub(crate) const MCP_HTTP_ERROR_BYTES_MAX: usize = 64 << 10;
+
 /// Bytes of events that wait while the server does not answer; then recording ends, which is said, and forwarding goes on.
 pub(crate) const MCP_WAITING_BYTES_MAX: usize = 32 << 20;
 
@@ -292,8 +304,8 @@ pub(crate) const ACP_LOADED_RUNS_MAX: usize = 1_000;
 /// Bytes of a session that is loaded from the log; earlier runs are left out, which is said.
 pub(crate) const ACP_LOADED_BYTES_MAX: usize = 32 << 20;
 
-/// How long events are gathered before they are sent, so that a stream of messages is not a stream of requests. What somebody
-/// waits for is sent at once.
+/// How long events are gathered before they are sent, so that a stream of messages is not a stream of requests. Permission
+/// requests and the ends of prompts are sent at once.
 pub(crate) const ACP_GATHER: Duration = Duration::from_millis(20);
 
 /// How long a tool call that is pending waits for more of its input, while nothing else comes, before it is recorded.

@@ -513,8 +513,8 @@ pub(crate) async fn whole_body(base: &str, mut response: Response) -> Result<Byt
     }
 }
 
-/// What carries the calls to a server.
-pub(crate) fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
+/// Connections to a server over HTTP: no proxy, no redirects, TLS for `https`.
+pub fn connections(base: &str) -> Result<reqwest::Client, ClientError> {
     // The library needs its cryptography chosen before any client is built. (docs/decisions/0015)
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut connections = reqwest::Client::builder();

@@ -50,12 +50,12 @@ enum Request {
 }
 
 impl McpRecording {
-    /// `server` is the name of the server's command.
-    pub fn begin(server: &str) -> Self {
+    /// `server` is its name until it names itself; `wire` is `mcp-stdio` or `mcp-http`.
+    pub fn begin(server: &str, wire: &str) -> Self {
         let shows = ["tool calls", "results", "errors", "other messages as they were"];
         let does_not_show =
             ["policy verdicts, as no policy was asked", "messages of people", "tokens", "cost"];
-        let source = Source::new("mcp", "mcp-stdio", &shows, &does_not_show);
+        let source = Source::new("mcp", wire, &shows, &does_not_show);
         McpRecording {
             recording: Recording::begin(&source),
             server: cut(server, limits::NAME_BYTES_MAX).0.to_owned(),
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     fn told(lines: &[(McpSide, &str)]) -> Vec<(String, Value)> {
-        let mut recording = McpRecording::begin("server.py");
+        let mut recording = McpRecording::begin("server.py", "mcp-stdio");
         lines.iter().for_each(|(from, line)| recording.line(*from, line));
         recording.end(Ending::Finished { status: "completed".into() });
         recording.drain().into_iter().map(|draft| (draft.kind.into_owned(), draft.data)).collect()

@@ -33,7 +33,7 @@ fn one<'e>(events: &'e [(String, Value)], kind: &str) -> &'e Value {
 
 fn call(fields: &Value) -> Value {
     let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "c-1"});
-    for (name, value) in fields.as_object().unwrap() {
+    for (name, value) in fields.as_object().expect("fields are an object") {
         update[name] = value.clone();
     }
     update

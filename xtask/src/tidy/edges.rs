@@ -93,7 +93,7 @@ const CRATES: &[CrateEdges] = &[
     // 5 shipped
     CrateEdges {
         folder: "cli",
-        uses: &["json", "server", "client", "face-acp", "record", "aaep-kit"],
+        uses: &["json", "transport", "server", "client", "face-acp", "record", "aaep-kit"],
         never: &["axum"],
     },
     CrateEdges {

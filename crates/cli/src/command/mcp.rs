@@ -1,8 +1,10 @@
-//! `recount mcp -- COMMAND`: records what goes between an MCP client, at our standard input and output, and a server, a child.
+//! `recount mcp`: records what goes between an MCP client, at our standard input and output, and a server: a child process, or
+//! one at an address.
 //!
-//! Bytes are forwarded as they come; a copy is recorded beside, and recording never holds up or ends the forwarding. It must
+//! Messages are forwarded as they come; a copy is recorded, and recording never holds up or ends the forwarding. It must
 //! not know what a message means. Look at [`Mcp`].
 
+mod http;
 mod pump;
 mod recorder;
 
@@ -10,11 +12,13 @@ use std::future::pending;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use clap::Args;
+use recount_client::Client;
 use recount_record::mcp::McpSide;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::http::HttpServer;
 use self::pump::{McpItem, McpQueue, forward, queue};
 use self::recorder::McpRecorder;
 use super::invocation::{Invocation, block_on_threads};
@@ -25,14 +29,23 @@ use crate::output::note;
 /// Record an MCP server between it and a client
 #[derive(Args)]
 pub(super) struct Mcp {
+    /// Address of the server, for one that is reached over HTTP
+    #[arg(value_name = "ADDRESS", conflicts_with = "command", required_unless_present = "command")]
+    address: Option<String>,
+    /// Environment variable with a bearer token for the address
+    #[arg(long, value_name = "NAME", requires = "address")]
+    token_env: Option<String>,
     /// The server's command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 impl Mcp {
     pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
         let client = invocation.client()?;
+        if let Some(address) = &self.address {
+            return connect(client, address, self.token_env.as_deref());
+        }
         block_on_threads(async move {
             let (program, arguments) = self.command.split_first().expect("the parser requires one");
             let mut child = Command::new(program)
@@ -46,7 +59,8 @@ impl Mcp {
                 })?;
             let pipes = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
             let (queue, waiting) = queue();
-            let recorder = McpRecorder::new(client, &self.command);
+            let name = program.rsplit('/').next().unwrap_or(program);
+            let recorder = McpRecorder::new(client, name, &self.command.join(" "));
             let (status, ()) = tokio::join!(connection(child, pipes, queue), recorder.run(waiting));
             match status? {
                 Some(status) if status.success() => Ok(()),
@@ -55,6 +69,32 @@ impl Mcp {
             }
         })
     }
+}
+
+/// The same for a server at an address.
+fn connect(client: Client, address: &str, token_env: Option<&str>) -> Result<(), Failure> {
+    let token = token_env
+        .map(|name| {
+            let why =
+                |_| Failure::Usage(format!("the environment variable {name:?} is not set, or is not text"));
+            std::env::var(name).map_err(why)
+        })
+        .transpose()?;
+    block_on_threads(async move {
+        let (queue, waiting) = queue();
+        let forwarding = async {
+            // The recorder ends when the queue is dropped.
+            let queue = queue;
+            let server = HttpServer::new(address, token.as_deref(), &queue)?;
+            server.connect(stop_signal()).await;
+            queue.push_last(McpItem::ServerEnded(Ok(()))).await;
+            Ok(())
+        };
+        let place = http::without_query(address);
+        let recorder = McpRecorder::new(client, &place, "");
+        let (forwarded, ()) = tokio::join!(forwarding, recorder.run(waiting));
+        forwarded
+    })
 }
 
 /// Forwards in both directions until the server's output ends, and waits for the server. The recorder ends when the queue
@@ -93,6 +133,14 @@ async fn connection(
 
 /// Waits for a signal that ends this program, and tells the server to end.
 async fn stopped(pid: Pid) {
+    stop_signal().await;
+    note("ending: the MCP server is told to end");
+    // It may have ended.
+    kill_process(pid, Signal::TERM).ok();
+}
+
+/// Waits for a signal that ends this program.
+async fn stop_signal() {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -102,9 +150,6 @@ async fn stopped(pid: Pid) {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    note("ending: the MCP server is told to end");
-    // It may have ended.
-    kill_process(pid, Signal::TERM).ok();
 }
 
 /// Waits for the server's process. One that does not end is killed after a while.

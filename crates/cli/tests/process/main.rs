@@ -42,6 +42,7 @@ mod prompts;
 mod public_suite;
 mod readme;
 mod recording_mcp;
+mod recording_mcp_http;
 mod refusals;
 mod replaying;
 mod retention;

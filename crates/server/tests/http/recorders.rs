@@ -57,7 +57,7 @@ async fn each_user_records_under_a_name_of_their_own_and_who_has_no_right_record
     assert_eq!(seen(&house, &admin).await, both);
 
     let reader = token(r#"{"name":"reader","scopes":["read","approve","run"]}"#).await;
-    let (event, body) = prompt("s-anna", "by somebody else").remove(0);
+    let (event, body) = prompt("s-anna", "by another user").remove(0);
     let target = format!("/hooks/claude/{event}");
     for (who, code) in [
         (None, Code::TokenMissing),

@@ -151,7 +151,7 @@ impl AcpRecorder {
         self.finish().await;
     }
 
-    /// Whether somebody waits for what is recorded: for a permission that is asked for, or for the end of a prompt.
+    /// Whether what is recorded must be sent at once: a permission request or the end of a prompt.
     fn is_urgent(&self) -> bool {
         !self.unsent.is_empty() || self.account.runs.values().any(|run| run.recording.is_ended())
     }

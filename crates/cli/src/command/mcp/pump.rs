@@ -42,7 +42,7 @@ pub(super) fn queue() -> (McpQueue, McpBacklog) {
 
 impl McpQueue {
     /// What does not fit is dropped and counted.
-    fn push(&self, side: McpSide, line: Vec<u8>, is_long: bool) {
+    pub(super) fn push(&self, side: McpSide, line: Vec<u8>, is_long: bool) {
         let size = line.len();
         let fits = self.bytes.load(Ordering::Relaxed) + size <= limits::MCP_QUEUE_BYTES_MAX;
         let item = if is_long { McpItem::LongLine(side, line) } else { McpItem::Line(side, line) };
@@ -110,13 +110,13 @@ pub(super) async fn forward(
 
 /// The line that is not whole yet.
 #[derive(Default)]
-struct LineCutter {
+pub(super) struct LineCutter {
     line: Vec<u8>,
     is_long: bool,
 }
 
 impl LineCutter {
-    fn take(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>, bool)) {
+    pub(super) fn take(&mut self, bytes: &[u8], mut each: impl FnMut(Vec<u8>, bool)) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let room = limits::MCP_LINE_BYTES_MAX - self.line.len();
             self.line.extend_from_slice(&part[..part.len().min(room)]);
@@ -127,7 +127,7 @@ impl LineCutter {
         }
     }
 
-    fn end(&mut self, mut each: impl FnMut(Vec<u8>, bool)) {
+    pub(super) fn end(&mut self, mut each: impl FnMut(Vec<u8>, bool)) {
         let mut line = std::mem::take(&mut self.line);
         let is_long = std::mem::take(&mut self.is_long);
         if is_long {

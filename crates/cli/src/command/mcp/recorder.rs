@@ -36,13 +36,13 @@ pub(super) struct McpRecorder {
 }
 
 impl McpRecorder {
-    pub(super) fn new(client: Client, command: &[String]) -> Self {
-        let program =
-            command.first().map_or("server", |program| program.rsplit('/').next().unwrap_or(program));
+    /// `name` is the server's until it names itself; `command` started it, and is empty for one at an address.
+    pub(super) fn new(client: Client, name: &str, command: &str) -> Self {
+        let wire = if command.is_empty() { "mcp-http" } else { "mcp-stdio" };
         McpRecorder {
             client,
-            recording: McpRecording::begin(program),
-            command: cut(&command.join(" "), limits::MCP_TITLE_BYTES_MAX).0.to_owned(),
+            recording: McpRecording::begin(name, wire),
+            command: cut(command, limits::MCP_TITLE_BYTES_MAX).0.to_owned(),
             run: None,
             creating: None,
             producer: Producer { id: "recount-mcp".to_owned(), epoch: World::real().clock.now_ms(), seq: 0 },
@@ -173,7 +173,10 @@ impl McpRecorder {
         let (name, version) = self.recording.client().unwrap_or(("mcp-client", None));
         CreateRun {
             kind: "external".to_owned(),
-            title: Some(format!("MCP server {}: {}", self.recording.server(), self.command)),
+            title: Some(match &*self.command {
+                "" => format!("MCP server {}", self.recording.server()),
+                command => format!("MCP server {}: {command}", self.recording.server()),
+            }),
             agent: Some(AgentName {
                 name: name.to_owned(),
                 version: version.map(str::to_owned),

@@ -1,0 +1,341 @@
+//! Connects an MCP client at our standard input and output to a server at an address: each line is a POST, and each message
+//! of the server is a line. See [`HttpServer::connect`].
+//!
+//! Copies of the messages go to the recorder. It must not know what they mean, except for the id of a request that fails,
+//! the session and the protocol version, which HTTP repeats in headers.
+
+use std::sync::Mutex;
+
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use recount_client::ClientError;
+use recount_record::mcp::McpSide;
+use recount_transport::sse::Decoder;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Response, StatusCode, Url};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc::{Sender, channel};
+
+use super::pump::{LineCutter, McpQueue};
+use crate::failure::Failure;
+use crate::limits;
+use crate::output::note;
+
+const SESSION: &str = "mcp-session-id";
+const VERSION: &str = "mcp-protocol-version";
+const LAST_EVENT: &str = "last-event-id";
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+/// A server at an address.
+pub(super) struct HttpServer<'q> {
+    http: reqwest::Client,
+    url: Url,
+    queue: &'q McpQueue,
+    /// What every request carries: the token, then the session and the version once they are known.
+    headers: Mutex<HeaderMap>,
+    out: tokio::sync::Mutex<tokio::io::Stdout>,
+}
+
+/// A message of the client, and what it is for.
+struct Posted {
+    line: Vec<u8>,
+    /// The id of a request, which needs an answer.
+    id: Option<Value>,
+    is_initialize: bool,
+}
+
+/// What follows from a message that was posted.
+#[derive(PartialEq, Eq)]
+enum PostOutcome {
+    Nothing,
+    /// The server may send messages of its own from now on.
+    Listen,
+}
+
+impl<'q> HttpServer<'q> {
+    /// `token` is shown to the server as a bearer token.
+    pub(super) fn new(address: &str, token: Option<&str>, queue: &'q McpQueue) -> Result<Self, Failure> {
+        let parsed = Url::parse(address).ok().filter(|url| {
+            matches!(url.scheme(), "http" | "https")
+                && url.has_host()
+                && url.username().is_empty()
+                && url.password().is_none()
+        });
+        // An address may hold a password, so a wrong one is not repeated.
+        let url = parsed.ok_or_else(|| {
+            let such = "use one such as https://mcp.example.com/mcp, without a password";
+            Failure::Usage(format!("the argument is not the address of an MCP server; {such}"))
+        })?;
+        let http = recount_client::connections(url.as_str())
+            .map_err(|why: ClientError| Failure::Own(why.to_string()))?;
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
+                Failure::Usage("the token has characters that are not allowed in a header".to_owned())
+            })?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let out = tokio::sync::Mutex::new(tokio::io::stdout());
+        Ok(HttpServer { http, url, queue, headers: Mutex::new(headers), out })
+    }
+
+    fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// Forwards until the client ends its input and its requests are answered, or `stopped` is.
+    pub(super) async fn connect(&self, stopped: impl Future<Output = ()>) {
+        let (send, mut lines) = channel(limits::MCP_HTTP_LINES_MAX);
+        let reading = read_lines(send, self.queue);
+        tokio::pin!(reading, stopped);
+        let (mut is_reading, mut is_over) = (true, false);
+        let mut posts = FuturesUnordered::new();
+        let mut listening = None;
+        while !(is_over && posts.is_empty()) {
+            let listen = async {
+                match listening.as_mut() {
+                    Some(listening) => listening.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = &mut reading, if is_reading => is_reading = false,
+                line = lines.recv(), if !is_over && posts.len() < limits::MCP_HTTP_REQUESTS_MAX => match line {
+                    Some(line) => posts.push(self.post(Posted::of(line))),
+                    None => is_over = true,
+                },
+                Some(next) = posts.next() => if next == PostOutcome::Listen && listening.is_none() {
+                    listening = Some(self.listen().boxed_local());
+                },
+                () = listen => listening = None,
+                () = &mut stopped => break,
+            }
+        }
+        self.leave().await;
+    }
+
+    async fn post(&self, posted: Posted) -> PostOutcome {
+        let mut next = PostOutcome::Nothing;
+        if let Err(why) = self.exchange(&posted, &mut next).await {
+            let message = format!("recount: the MCP server at {}: {why}", self.host());
+            note(&message);
+            if let Some(id) = &posted.id {
+                let error =
+                    json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32000, "message": message}});
+                self.deliver(error.to_string().as_bytes()).await;
+            }
+        }
+        next
+    }
+
+    async fn exchange(&self, posted: &Posted, next: &mut PostOutcome) -> Result<(), String> {
+        let request = self.request(Method::POST).header(CONTENT_TYPE, JSON).body(posted.line.clone());
+        let response = request.header(ACCEPT, format!("{JSON}, {EVENTS}")).send().await.map_err(words)?;
+        if posted.is_initialize
+            && let Some(session) = response.headers().get(SESSION)
+        {
+            self.keep_header(SESSION, session.clone());
+        }
+        let status = response.status();
+        if !status.is_success() {
+            let body = whole(response, limits::MCP_HTTP_ERROR_BYTES_MAX).await.unwrap_or_default();
+            return Err(refusal(status, &body));
+        }
+        let mut is_answered = posted.id.is_none();
+        if is_kind(&response, EVENTS) {
+            self.stream(response, &mut None, |message| {
+                self.learn(posted, message, next);
+                is_answered |= message.get("id") == posted.id.as_ref() && message.get("method").is_none();
+            })
+            .await?;
+        } else {
+            let body = whole(response, limits::MCP_HTTP_MESSAGE_BYTES_MAX).await?;
+            if !body.trim_ascii().is_empty() {
+                let message: Value = serde_json::from_slice(&body)
+                    .map_err(|why| format!("its answer cannot be read as JSON: {why}"))?;
+                self.learn(posted, &message, next);
+                is_answered = true;
+                self.deliver(&body).await;
+            }
+        }
+        if is_answered { Ok(()) } else { Err("it ended its answer before the result".to_owned()) }
+    }
+
+    /// What HTTP repeats in headers.
+    fn learn(&self, posted: &Posted, message: &Value, next: &mut PostOutcome) {
+        if !posted.is_initialize || message.get("result").is_none() {
+            return;
+        }
+        let version =
+            message["result"]["protocolVersion"].as_str().and_then(|text| HeaderValue::from_str(text).ok());
+        if let Some(version) = version {
+            self.keep_header(VERSION, version);
+        }
+        *next = PostOutcome::Listen;
+    }
+
+    fn keep_header(&self, name: &'static str, value: HeaderValue) {
+        self.headers.lock().expect("nothing panics with it").insert(name, value);
+    }
+
+    fn request(&self, method: Method) -> reqwest::RequestBuilder {
+        let headers = self.headers.lock().expect("nothing panics with it").clone();
+        self.http.request(method, self.url.clone()).headers(headers)
+    }
+
+    /// Messages of the server that answer nothing, where it has such a stream. A stream that ends is opened again.
+    async fn listen(&self) {
+        let mut last = None;
+        loop {
+            let mut request = self.request(Method::GET).header(ACCEPT, EVENTS);
+            if let Some(last) = &last {
+                request = request.header(LAST_EVENT, last);
+            }
+            let Ok(response) = request.send().await else { return };
+            if !response.status().is_success() || !is_kind(&response, EVENTS) {
+                return;
+            }
+            if let Err(why) = self.stream(response, &mut last, |_| {}).await {
+                note(&format!("messages of the MCP server at {}: {why}; listening again", self.host()));
+            }
+            tokio::time::sleep(limits::MCP_RETRY).await;
+        }
+    }
+
+    /// Delivers each message of an event stream, after `look` has seen it.
+    async fn stream(
+        &self,
+        response: Response,
+        last: &mut Option<String>,
+        mut look: impl FnMut(&Value),
+    ) -> Result<(), String> {
+        let most = limits::MCP_HTTP_MESSAGE_BYTES_MAX;
+        let mut decoder = Decoder::with_limits(most, most);
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            let fed = decoder.feed(&chunk.map_err(words)?);
+            while let Some(frame) = decoder.next_frame() {
+                if frame.id.is_some() {
+                    last.clone_from(&frame.id);
+                }
+                if frame.event.as_deref().is_some_and(|event| event != "message") || frame.data.is_empty() {
+                    continue;
+                }
+                if let Ok(message) = serde_json::from_str(&frame.data) {
+                    look(&message);
+                }
+                self.deliver(frame.data.as_bytes()).await;
+            }
+            fed.map_err(|why| why.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// A message to the client, as one line.
+    async fn deliver(&self, message: &[u8]) {
+        let mut line = message.trim_ascii().to_vec();
+        // Within JSON a line can only be broken between values.
+        line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+        line.push(b'\n');
+        self.queue.push(McpSide::Server, line.clone(), false);
+        let mut out = self.out.lock().await;
+        // Where nobody reads, the client is gone, and its input ends, too.
+        if out.write_all(&line).await.is_ok() {
+            out.flush().await.ok();
+        }
+    }
+
+    /// Ends the session, where there is one.
+    async fn leave(&self) {
+        if self.headers.lock().expect("nothing panics with it").contains_key(SESSION) {
+            // A server that keeps it forgets it when it wants.
+            let goodbye = self.request(Method::DELETE).timeout(limits::MCP_LAST_WAIT).send();
+            goodbye.await.ok();
+        }
+    }
+}
+
+impl Posted {
+    fn of(mut line: Vec<u8>) -> Self {
+        line.truncate(line.trim_ascii_end().len());
+        let message: Value = serde_json::from_slice(&line).unwrap_or_default();
+        let method = message["method"].as_str();
+        let id = message.get("id").filter(|_| method.is_some()).cloned();
+        let is_initialize = method == Some("initialize");
+        Posted { line, id, is_initialize }
+    }
+}
+
+/// Cuts standard input into lines. One that is too long is not sent.
+async fn read_lines(send: Sender<Vec<u8>>, queue: &McpQueue) {
+    let (mut input, mut buffer) = (tokio::io::stdin(), vec![0; limits::MCP_READ_BYTES]);
+    let mut cutter = LineCutter::default();
+    loop {
+        let read = input.read(&mut buffer).await.unwrap_or(0);
+        let mut lines = Vec::new();
+        let mut each = |line: Vec<u8>, is_long: bool| lines.push((line, is_long));
+        match read {
+            0 => cutter.end(&mut each),
+            read => cutter.take(&buffer[..read], &mut each),
+        }
+        for (line, is_long) in lines {
+            queue.push(McpSide::Client, line.clone(), is_long);
+            if is_long {
+                note("a message of more than 8 MiB was not sent to the MCP server");
+            } else if send.send(line).await.is_err() {
+                return;
+            }
+        }
+        if read == 0 {
+            return;
+        }
+    }
+}
+
+/// An address as it may be shown: a query can hold a secret.
+pub(super) fn without_query(address: &str) -> String {
+    Url::parse(address).map_or_else(
+        |_| "at an address".to_owned(),
+        |url| format!("{}{}", url.host_str().unwrap_or_default(), url.path().trim_end_matches('/')),
+    )
+}
+
+async fn whole(response: Response, bytes_max: usize) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        body.extend_from_slice(&chunk.map_err(words)?);
+        if body.len() > bytes_max {
+            return Err(format!("its answer is longer than {bytes_max} bytes"));
+        }
+    }
+    Ok(body)
+}
+
+fn refusal(status: StatusCode, body: &[u8]) -> String {
+    let said = serde_json::from_slice::<Value>(body).ok();
+    let said = said.as_ref().and_then(|said| said["error"]["message"].as_str()).map(str::to_owned);
+    let said = said.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
+    match &*said {
+        "" => format!("status {status}"),
+        said => format!("status {status}: {said}"),
+    }
+}
+
+/// An error of the connection with its cause, without the address.
+fn words(why: reqwest::Error) -> String {
+    let why = why.without_url();
+    let mut cause: &dyn std::error::Error = &why;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    if why.is_connect() { format!("cannot be reached: {cause}") } else { cause.to_string() }
+}
+
+fn is_kind(response: &Response, wanted: &str) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(wanted)
+}
