@@ -329,9 +329,13 @@ impl Session {
     async fn opens_for(&mut self, hook: &Hook, session: SessionId) -> Result<bool, Error> {
         let ends_unused =
             matches!(hook.seen, Seen::SessionEnded { .. }) && !self.had_runs && !self.held.is_empty();
-        if !hook.opens_run() && !ends_unused {
+        // Such as the end of a sub-agent that went on after the prompt.
+        let is_late = matches!(hook.seen, Seen::Other)
+            && hook.prompt.is_some()
+            && self.prompts.contains(&hook.message_id());
+        if (!hook.opens_run() || is_late) && !ends_unused {
             // The end of a prompt or of a session says nothing new where all runs have ended.
-            let is_news = matches!(hook.seen, Seen::SessionStarted | Seen::Aside);
+            let is_news = is_late || matches!(hook.seen, Seen::SessionStarted | Seen::Aside);
             if is_news && !self.held.iter().any(|held| held.key == hook.key) {
                 if self.held.len() >= limits::HELD_MAX {
                     self.held.pop_front();

@@ -167,3 +167,21 @@ async fn a_hook_costs_little_more_than_an_empty_handler() {
     );
     assert_eq!(post(&house, "claude", "", &doubled).await.text(), "{}");
 }
+
+#[tokio::test]
+async fn what_belongs_to_a_prompt_that_has_ended_opens_no_run_and_is_in_the_next_one() {
+    let house = House::memory().await;
+    tell(&house, "claude", &story()).await;
+    let late = claude("SubagentStop", Some("p-1"), json!({"agent_id": "sub-9", "agent_type": "Explore"}));
+    tell(&house, "claude", &[late.clone(), late]).await;
+    assert_eq!(runs(&house).await.len(), 1, "no run without a prompt");
+    let next = claude("UserPromptSubmit", Some("p-2"), json!({"prompt": "and now?"}));
+    tell(&house, "claude", &[next]).await;
+    let all = runs(&house).await;
+    assert_eq!(all.len(), 2);
+    let newest = all.iter().find(|run| run["title"] == "and now?").unwrap();
+    let told = events(&house, newest).await;
+    let ends: Vec<_> = told.iter().filter(|(kind, _)| kind == "ext.claude.subagent_stop").collect();
+    assert_eq!(ends.len(), 1, "{told:?}");
+    assert_eq!(ends[0].1["raw"]["agent_id"], "sub-9");
+}
