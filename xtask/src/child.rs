@@ -37,6 +37,18 @@ pub(crate) fn build_programs(root: &Path) -> Result<bool> {
 pub(crate) fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(folder).stdin(Stdio::null());
+    // What cargo says of this program is not true of that one. Some build scripts read it, and all that depends on them would
+    // be built again after each change between `cargo xtask` and `cargo`.
+    for (name, _) in std::env::vars_os() {
+        let is_of_this_package = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || matches!(name, "CARGO_BIN_NAME" | "CARGO_CRATE_NAME" | "CARGO_PRIMARY_PACKAGE")
+        });
+        if is_of_this_package {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

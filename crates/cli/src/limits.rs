@@ -78,6 +78,9 @@ pub(crate) const MCP_HTTP_LINES_MAX: usize = 16;
 /// Requests to an MCP server at one time; further ones wait.
 pub(crate) const MCP_HTTP_REQUESTS_MAX: usize = 64;
 
+/// How long open requests to an MCP server may take after the client has ended its input.
+pub(crate) const MCP_HTTP_LAST_WAIT: Duration = Duration::from_secs(30);
+
 /// Bytes of a message from an MCP server; a longer one is an error of its request.
 pub(crate) const MCP_HTTP_MESSAGE_BYTES_MAX: usize = 64 << 20;
 

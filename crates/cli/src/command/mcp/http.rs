@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use recount_client::ClientError;
+use recount_client::{ClientError, moment};
 use recount_record::mcp::McpSide;
 use recount_transport::sse::Decoder;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -16,6 +16,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::sleep_until;
 
 use super::pump::{LineCutter, McpQueue};
 use crate::failure::Failure;
@@ -86,12 +87,13 @@ impl<'q> HttpServer<'q> {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// Forwards until the client ends its input and its requests are answered, or `stopped` is.
+    /// Forwards until the client has ended its input and its requests are answered or too late, or until `stopped`.
     pub(super) async fn connect(&self, stopped: impl Future<Output = ()>) {
         let (send, mut lines) = channel(limits::MCP_HTTP_LINES_MAX);
         let reading = read_lines(send, self.queue);
         tokio::pin!(reading, stopped);
         let (mut is_reading, mut is_over) = (true, false);
+        let mut give_up = moment();
         let mut posts = FuturesUnordered::new();
         let mut listening = None;
         while !(is_over && posts.is_empty()) {
@@ -105,12 +107,16 @@ impl<'q> HttpServer<'q> {
                 () = &mut reading, if is_reading => is_reading = false,
                 line = lines.recv(), if !is_over && posts.len() < limits::MCP_HTTP_REQUESTS_MAX => match line {
                     Some(line) => posts.push(self.post(Posted::of(line))),
-                    None => is_over = true,
+                    None => (is_over, give_up) = (true, moment() + limits::MCP_HTTP_LAST_WAIT),
                 },
                 Some(next) = posts.next() => if next == PostOutcome::Listen && listening.is_none() {
                     listening = Some(self.listen().boxed_local());
                 },
                 () = listen => listening = None,
+                () = sleep_until(give_up), if is_over => {
+                    note(&format!("ending: the MCP server at {} did not answer {} requests", self.host(), posts.len()));
+                    break;
+                }
                 () = &mut stopped => break,
             }
         }
