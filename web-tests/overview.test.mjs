@@ -118,6 +118,9 @@ test('the list of runs is narrowed to an agent and to a session, and shows who e
     [...document.querySelectorAll('#runs bdi:first-child')].map(({ textContent }) => textContent).join() === expected, expected.join());
   await titles(['of claude', 'of codex', 'of the talk']);
   assert.match(await page.locator('#runs').innerText(), /claude 2\.1\.332[^]*codex 0\.166\.0/);
+  const figures = page.locator('.counts');
+  await figures.getByText('Cost today, where known').waitFor();
+  assert.match(await figures.innerText(), /not known/);
   const agent = page.getByLabel('Only runs of agents whose name begins with this');
   await agent.fill('CLAU');
   await titles(['of claude', 'of the talk']);

@@ -4,7 +4,7 @@
 import { ask, byId, element, trouble, wellAgain } from '../page.js';
 import { beginning, said, visible } from '../visible.js';
 import { playDemo } from './demo.js';
-import { agentOf, titleOf } from './runs.js';
+import { agentOf, costOf, titleOf } from './runs.js';
 import { count, duration, isToday, money, moment } from './time.js';
 
 /// How many of the newest runs are counted.
@@ -13,6 +13,14 @@ const PROMPTS_SHOWN = 50;
 const ROWS_SHOWN = 15;
 /// Counted anew at most this often while things happen.
 const REFRESH_MS = 2000;
+
+/// What the runs of a day cost, as far as that is known: agents of other makers seldom report it.
+function costToday(runs) {
+  const known = runs.filter((run) => costOf(run) !== '');
+  const sum = money(known.reduce((all, run) => all + (run.cost_micros_usd ?? 0), 0));
+  if (known.length === runs.length) return ['Cost today', sum, ''];
+  return ['Cost today, where known', known.length > 0 ? sum : 'not known', ''];
+}
 
 /** @type {Array<[string, string, (thing: any) => string]>} */
 const PROMPTS = [
@@ -83,7 +91,7 @@ export class Overview {
     const figures = [['Waiting for a person', count(prompts.length), prompts.length > 0 ? 'attention' : ''], ['Live', count(live.length), ''],
       ['Finished today', count(endedToday('finished').length), ''],
       ['Failed today', count(endedToday('failed').length), endedToday('failed').length > 0 ? 'bad' : ''],
-      ['Cost today', money(today.reduce((sum, run) => sum + (run.cost_micros_usd ?? 0), 0)), '']];
+      costToday(today)];
     this.counts.replaceChildren(...figures.map(([name, words, className]) =>
       element('div', [element('dt', name), element('dd', words)], { className })));
     const byRun = new Map(runs.map((run) => [run.id, run]));
@@ -102,7 +110,7 @@ export class Overview {
 
   runRow(run) {
     return [element('a', said(titleOf(run)), { href: `#${run.id}` }), visible(agentOf(run)), visible(run.needs_attention ? 'waits for a person' : run.status),
-      moment(run.started_at ?? run.created_at), money(run.cost_micros_usd)];
+      moment(run.started_at ?? run.created_at), costOf(run) || 'not known'];
   }
 
   fill({ node, body, head, more }, things, row, names) {

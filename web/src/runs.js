@@ -16,6 +16,8 @@ const SEARCH_MS = 250;
 export const titleOf = (run) => run.title || `${run.kind} run`;
 /// The name and version of a run's agent; empty where none is known.
 export const agentOf = (run) => [run.agent_name, run.agent_version].filter(Boolean).join(' ');
+/// What a run cost; empty where another agent's run reports no cost, so that it is not taken for free.
+export const costOf = (run) => (run.driver === 'external' && !run.cost_micros_usd ? '' : money(run.cost_micros_usd));
 export const STATUS_WORDS = { queued: 'queued', running: 'running', waiting: 'waiting', finished: 'finished', failed: 'failed', cancelled: 'cancelled' };
 
 export class RunList {

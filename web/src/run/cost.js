@@ -2,6 +2,7 @@
 
 import { element } from '../../page.js';
 import { visible } from '../../visible.js';
+import { costOf } from '../runs.js';
 import { count, duration, money, tokens } from '../time.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
@@ -82,8 +83,8 @@ export class CostView {
   }
 
   update() {
-    const { turns, cost } = this.context.fold().view;
-    const facts = [['Cost so far', money(cost.micros_usd)], ['Input tokens', count(cost.input_tokens)], ['Output tokens', count(cost.output_tokens)],
+    const { turns, cost, run } = this.context.fold().view;
+    const facts = [['Cost so far', costOf({ driver: run.driver, cost_micros_usd: cost.micros_usd }) || 'not known'], ['Input tokens', count(cost.input_tokens)], ['Output tokens', count(cost.output_tokens)],
       ['Of earlier runs', cost.prior_cost_micros_usd ? money(cost.prior_cost_micros_usd) : ''],
       ['Budget of the task', cost.task_budget_micros_usd ? money(cost.task_budget_micros_usd) : ''],
       ['Left of it', Number.isFinite(cost.task_budget_remaining_micros_usd) ? money(cost.task_budget_remaining_micros_usd) : ''],

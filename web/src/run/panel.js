@@ -2,7 +2,8 @@
 
 import { element } from '../../page.js';
 import { said, visible } from '../../visible.js';
-import { count, money, moment } from '../time.js';
+import { costOf } from '../runs.js';
+import { count, moment } from '../time.js';
 
 const MARKS = { completed: '✓', in_progress: '▸', pending: '·' };
 const SPOKEN = { completed: 'done', in_progress: 'in progress', pending: 'to do' };
@@ -22,7 +23,7 @@ export class Panel {
     const rows = [['Kind', run.driver === 'external' ? 'recorded from outside' : run.kind],
       ['Agent', [run.agent_name, run.agent_version].filter(Boolean).join(' ')], ['Recorded from', run.source ?? ''], ['Model', [run.provider, run.model].filter(Boolean).join('/')],
       ['Started', moment(run.started_at ?? run.created_at)], ['Ended', run.ended_at && moment(run.ended_at)],
-      ['Cost', money(run.cost_micros_usd)], ['Tokens', run.input_tokens ? `${count(run.input_tokens)} in, ${count(run.output_tokens)} out` : ''],
+      ['Cost', costOf(run) || 'not known'], ['Tokens', run.input_tokens ? `${count(run.input_tokens)} in, ${count(run.output_tokens)} out` : ''],
       ['Turns', run.turns ? count(run.turns) : ''], ['Folder', run.workspace_path && `${run.workspace_path}${run.workspace_mode ? ` (${run.workspace_mode})` : ''}`]];
     const list = element('dl', rows.filter(([, words]) => words).map(([name, words]) => element('div', [element('dt', name), element('dd', said(words))])), { className: 'facts' });
     const links = [];

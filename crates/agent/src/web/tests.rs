@@ -462,13 +462,14 @@ async fn slow_servers_are_left_and_what_came_is_told() {
     })
     .await;
     assert_eq!(code(&outcome), "response_invalid", "{outcome:?}");
-    // One that is gone, with and without encryption.
-    let gone = server.address;
-    drop(server);
-    let idle = Server::start().await;
+    // One that is gone, with and without encryption: the port is taken, so that no other test listens there.
+    let port = tokio::net::TcpSocket::new_v4().unwrap();
+    port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = port.local_addr().unwrap();
     for scheme in ["http", "https"] {
         let input = json!({ "url": format!("{scheme}://{gone}/") });
-        let outcome = call(&mut scene, &web, "web_fetch", input, &idle, |_| page("no")).await;
+        let web = self::web("", &[gone.to_string()]);
+        let outcome = call(&mut scene, &web, "web_fetch", input, &server, |_| page("no")).await;
         assert_eq!(code(&outcome), "unreachable", "{outcome:?}");
     }
 }
