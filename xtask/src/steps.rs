@@ -163,12 +163,7 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
             setup.programs()?;
             // Tests that exchange files with the tools of the protocol's authors look for them below `target`.
             setup.python(root, &target_folder(root)?, "aaep")?;
-            let mut tests = command(cargo_program(), root);
-            tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).env_remove("RECOUNT_BLESS");
-            // Most tests wait for disks, sockets and other processes for half of their time.
-            let threads = std::thread::available_parallelism().map_or(2, usize::from) * 2;
-            tests.env("RUST_TEST_THREADS", threads.to_string());
-            watch(tests)
+            cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"])
         }
         Step::Simulation => {
             if !build_programs(root)? {
