@@ -140,7 +140,7 @@ async fn frames_that_are_no_text_or_too_large_or_broken_close_with_the_code_for_
 async fn a_socket_whose_subscription_has_a_newer_stream_closes_with_1013() {
     let house = House::memory().await;
     let (mut socket, id) = WebSocket::subscribed(house.address, None, json!({})).await;
-    let path = format!("/aaep/v1/subscriptions/{id}/events");
+    let path = format!("/aaep/v1/events?subscription_id={id}");
     let mut wire = Wire::connect(house.address).await;
     wire.send(&request(house.address, "GET", &path, &[("accept", "text/event-stream")], None)).await;
     let reason = "the subscription is not open any more, or too many subscribers listen";
