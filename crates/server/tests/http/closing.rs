@@ -73,10 +73,9 @@ async fn a_token_that_is_taken_back_closes_with_4002_and_one_without_the_scope_w
 #[tokio::test]
 async fn who_does_not_begin_with_a_request_in_time_is_closed_with_4004() {
     let house = House::memory().await;
-    let mut socket = WebSocket::open(house.address, None).await;
-    // The server has answered, so it waits for the first message.
-    tokio::time::pause();
+    // In real time: a paused clock runs on while bytes are in the kernel. The server's wait begins after this.
     let began = recount_world::moment();
+    let mut socket = WebSocket::open(house.address, None).await;
     let closed = socket.closed().await;
     let waited = began.elapsed();
     assert_eq!(closed, Some((4004, "a subscription.request comes first, and soon".to_owned())));
