@@ -221,8 +221,7 @@ fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     if !arguments.is_empty() {
         bail!("`soak --conformance` takes nothing more, but was given {arguments:?}");
     }
-    let words =
-        ["test", "--locked", "-p", "recount-cli", "--test", "process", "--", "--nocapture", "--exact"];
+    let words = ["test", "--locked", "--workspace", "--test", "process", "--", "--nocapture", "--exact"];
     let mut cargo = command(cargo_program(), root);
     cargo.args(words).arg("own_suite::our_own_suite_passes_level_3_over_every_transport");
     cargo.env("RECOUNT_CONFORMANCE_FULL", "1");

@@ -537,7 +537,7 @@ fn is_plain(base: &str) -> bool {
 }
 
 /// A token as the header that shows it.
-pub(crate) fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
+pub fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
         .map_err(|_| unusable("the token has characters that are not allowed in a header".to_owned()))?;
     value.set_sensitive(true);

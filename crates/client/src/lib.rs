@@ -12,7 +12,9 @@ pub mod limits;
 mod source;
 mod tail;
 
-pub use client::{ArtifactStream, Client, EventsPage, HookPost, Listing, connections, is_on_this_machine};
+pub use client::{
+    ArtifactStream, Client, EventsPage, HookPost, Listing, bearer, connections, is_on_this_machine,
+};
 pub use error::ClientError;
 pub use recount_api::{admin, export, problem, query, reply, request, routes, scope};
 // What programs that follow runs measure time with, and the clock that they write times from.

@@ -60,7 +60,7 @@ impl Mcp {
             let pipes = (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
             let (queue, waiting) = queue();
             let name = program.rsplit('/').next().unwrap_or(program);
-            let recorder = McpRecorder::new(client, name, &self.command.join(" "));
+            let recorder = McpRecorder::new(client, name, Some(&self.command.join(" ")));
             let (status, ()) = tokio::join!(connection(child, pipes, queue), recorder.run(waiting));
             match status? {
                 Some(status) if status.success() => Ok(()),
@@ -91,7 +91,7 @@ fn connect(client: Client, address: &str, token_env: Option<&str>) -> Result<(),
             Ok(())
         };
         let place = http::without_query(address);
-        let recorder = McpRecorder::new(client, &place, "");
+        let recorder = McpRecorder::new(client, &place, None);
         let (forwarded, ()) = tokio::join!(forwarding, recorder.run(waiting));
         forwarded
     })

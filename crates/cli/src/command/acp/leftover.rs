@@ -172,7 +172,10 @@ pub(super) async fn close_left_open(folder: Option<&Path>, url: &str, client: &C
             continue;
         }
         let mut journal = Vec::new();
-        file.read_to_end(&mut journal).ok();
+        // What cannot be read now is kept for the next recorder.
+        if file.read_to_end(&mut journal).is_err() {
+            continue;
+        }
         let mut left = LeftOpen::read(&String::from_utf8_lossy(&journal));
         if left.url != url && !left.url.is_empty() {
             continue;

@@ -73,10 +73,7 @@ impl<'q> HttpServer<'q> {
             .map_err(|why: ClientError| Failure::Own(why.to_string()))?;
         let mut headers = HeaderMap::new();
         if let Some(token) = token {
-            let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
-                Failure::Usage("the token has characters that are not allowed in a header".to_owned())
-            })?;
-            value.set_sensitive(true);
+            let value = recount_client::bearer(token).map_err(|why| Failure::Usage(why.to_string()))?;
             headers.insert(AUTHORIZATION, value);
         }
         let out = tokio::sync::Mutex::new(tokio::io::stdout());

@@ -17,8 +17,8 @@ use crate::output::note;
 pub(super) struct McpRecorder {
     client: Client,
     recording: McpRecording,
-    /// The command, for the run's title.
-    command: String,
+    /// The command that started the server, for the run's title; `None` for one at an address.
+    command: Option<String>,
     run: Option<String>,
     /// The request that creates the run, once it was sent, and a client that sends it with the same key again.
     creating: Option<(Client, CreateRun)>,
@@ -36,13 +36,13 @@ pub(super) struct McpRecorder {
 }
 
 impl McpRecorder {
-    /// `name` is the server's until it names itself; `command` started it, and is empty for one at an address.
-    pub(super) fn new(client: Client, name: &str, command: &str) -> Self {
-        let wire = if command.is_empty() { "mcp-http" } else { "mcp-stdio" };
+    /// `name` is the server's until it names itself; `command` started it, and is `None` for one at an address.
+    pub(super) fn new(client: Client, name: &str, command: Option<&str>) -> Self {
+        let wire = if command.is_some() { "mcp-stdio" } else { "mcp-http" };
         McpRecorder {
             client,
             recording: McpRecording::begin(name, wire),
-            command: cut(command, limits::MCP_TITLE_BYTES_MAX).0.to_owned(),
+            command: command.map(|command| cut(command, limits::MCP_TITLE_BYTES_MAX).0.to_owned()),
             run: None,
             creating: None,
             producer: Producer { id: "recount-mcp".to_owned(), epoch: World::real().clock.now_ms(), seq: 0 },
@@ -173,9 +173,9 @@ impl McpRecorder {
         let (name, version) = self.recording.client().unwrap_or(("mcp-client", None));
         CreateRun {
             kind: "external".to_owned(),
-            title: Some(match &*self.command {
-                "" => format!("MCP server {}", self.recording.server()),
-                command => format!("MCP server {}: {command}", self.recording.server()),
+            title: Some(match &self.command {
+                None => format!("MCP server {}", self.recording.server()),
+                Some(command) => format!("MCP server {}: {command}", self.recording.server()),
             }),
             agent: Some(AgentName {
                 name: name.to_owned(),
