@@ -1,5 +1,5 @@
-//! A server under load is killed two hundred times, while it seals and prunes; nothing that was acknowledged
-//! may be missing but what a marker names.
+//! Servers under load are killed two hundred times, while they seal and prune; nothing that was acknowledged
+//! may be missing but what a marker names. Four courses of fifty kills, so that two can go on side by side.
 //!
 //! Several producers append to a few runs over HTTP and repeat what was not acknowledged; beside them short
 //! runs come, end and are pruned (see `crash/passing.rs`). After each start: acknowledged events are at their
@@ -7,7 +7,7 @@
 //! resume by cursor see each event once and in order, and are told of what is gone. So little may be hot that
 //! the store seals all the while.
 //!
-//! `RECOUNT_CRASH_SEED` and `RECOUNT_CRASH_KILLS` choose another course.
+//! `RECOUNT_CRASH_SEED` chooses other courses, `RECOUNT_CRASH_KILLS` longer ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,6 +21,7 @@ mod passing;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -38,9 +39,10 @@ const RUNS: usize = 3;
 const PRODUCERS_A_RUN: usize = 2;
 /// Short runs at a time.
 const PASSERS: usize = 3;
-const KILLS: u64 = 200;
+/// Of one course.
+const KILLS: u64 = 50;
 /// After so many kills everything is read again from the start.
-const WHOLE_EVERY: u64 = 50;
+const WHOLE_EVERY: u64 = 25;
 
 /// Records that may be hot; half as many are enough for sealing between commits.
 const HOT_EVENTS_MAX: &str = "48";
@@ -206,7 +208,10 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
                     tail = begin(cursor);
                 }
             }
-            Some(Err(ClientError::Unreachable { .. })) if matches!(resuming, Resuming::Anew) => {
+            // A tail goes on by itself once it has been connected; before that it says so and ends.
+            Some(Err(ClientError::Unreachable { .. }))
+                if matches!(resuming, Resuming::Anew) || cursor.is_none() =>
+            {
                 course.server_up().await;
                 tail = begin(cursor);
             }
@@ -329,7 +334,26 @@ fn from_environment(name: &str, default: u64) -> u64 {
 
 #[tokio::test]
 async fn nothing_acknowledged_is_lost_and_nothing_comes_twice() {
-    let seed = from_environment("RECOUNT_CRASH_SEED", 20_260_503);
+    take(1).await;
+}
+
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_and_nothing_comes_twice_on_a_second_course() {
+    take(2).await;
+}
+
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_and_nothing_comes_twice_on_a_third_course() {
+    take(3).await;
+}
+
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_and_nothing_comes_twice_on_a_fourth_course() {
+    take(4).await;
+}
+
+async fn take(course: u64) {
+    let seed = from_environment("RECOUNT_CRASH_SEED", 20_260_502) + course;
     let kills = from_environment("RECOUNT_CRASH_KILLS", KILLS);
     let data = tempfile::tempdir().unwrap();
     let server = spawn(data.path(), "127.0.0.1:0").listening();
@@ -392,12 +416,21 @@ async fn nothing_acknowledged_is_lost_and_nothing_comes_twice() {
             of_runs.chain([Source::Feed]).map(|source| follow(&course, source, resuming)).collect::<Vec<_>>(),
         )
     });
-    let (mut server, seen) =
-        tokio::join!(load, tokio::time::timeout(Duration::from_secs(600), join_all(readers)));
+    // Readers have as long as the load has, and then a while.
+    let readers = async {
+        let mut readers = pin!(join_all(readers));
+        let mut end = course.end.subscribe();
+        tokio::select! {
+            seen = &mut readers => return seen,
+            ended = end.wait_for(Option::is_some) => drop(ended.expect("the course lives on")),
+        }
+        tokio::time::timeout(PATIENCE, readers).await.expect("readers end")
+    };
+    let (mut server, seen) = tokio::join!(load, readers);
 
     let stored = whole_feed(&course.newcomer()).await;
     let whole: Vec<&String> = accounts.iter().flat_map(|account| &account.envelopes).collect();
-    for seen in seen.expect("readers end") {
+    for seen in seen {
         let [of_runs @ .., of_feed] = &seen[..] else { panic!("there is a reader of the feed") };
         for (seen, account) in of_runs.iter().zip(&accounts) {
             assert!(*seen == account.envelopes, "a reader saw something else than what is stored");
