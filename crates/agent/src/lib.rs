@@ -16,6 +16,7 @@ mod client;
 pub mod conversation;
 mod ending;
 mod execute;
+mod foreign;
 mod git;
 mod given;
 mod headers;

@@ -23,7 +23,8 @@ mod settings;
 mod tool;
 
 pub use self::names::PREFIX;
-pub(crate) use self::names::is_meant;
+pub(crate) use self::names::{is_meant, server_of, tool_name};
 pub use self::server::McpServers;
 pub(crate) use self::session::McpSession;
 pub use self::settings::{McpServerSettings, McpSettings, McpSettingsError};
+pub(crate) use self::tool::assess_call;

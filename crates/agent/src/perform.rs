@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    ApplyTo, Desk, HeldFolders, NewRun, Order, PatchOrder, Performer, Unacceptable, Whose, WorkspaceChanges,
-    WorkspaceOf,
+    ApplyTo, Desk, ForeignMcpCall, ForeignVerdict, HeldFolders, NewRun, Order, PatchOrder, Performer,
+    Unacceptable, Whose, WorkspaceChanges, WorkspaceOf,
 };
 use recount_event::Code;
 use recount_event::family::run::{Queued, RunKind};
@@ -40,6 +40,10 @@ fn read_order(new: &NewRun) -> Result<Order, Unacceptable> {
 }
 
 impl Performer for Agent {
+    fn judge_mcp_call(&self, call: &ForeignMcpCall) -> Option<ForeignVerdict> {
+        Some(self.judged(call))
+    }
+
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
         let refused = |message: String| Unacceptable { code: Code::OrderRefused, message };
         let mut order = read_order(new)?;

@@ -169,6 +169,12 @@ impl Policy {
         self.digest.as_deref()
     }
 
+    /// Whether a rule decides on a call.
+    pub fn has_rule(&self, tool: &str, assessment: &Assessment, setting: &Setting) -> bool {
+        let call = JudgedCall::new(tool, assessment, setting);
+        self.rules.iter().any(|rule| rule.fits(&call))
+    }
+
     /// Judges a call. `origin`: of a tool of an MCP server, for which the configuration says what its calls need.
     pub fn judge(
         &self,

@@ -404,6 +404,12 @@ fn tag(path: &str) -> &str {
 }
 
 fn in_path(name: &str) -> Value {
+    if let query::MCP_SERVER | query::MCP_TOOL = name {
+        let about =
+            if name == query::MCP_SERVER { "The name of an MCP server." } else { "The name of its tool." };
+        let schema = json!({ "type": "string", "minLength": 1, "maxLength": query::MCP_NAME_MAX });
+        return json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema });
+    }
     let (prefix, about) = match name {
         "run" => ("run_", "The id of a run."),
         "task" => ("task_", "The id of a task."),

@@ -30,6 +30,14 @@ pub const FULL: &str = "full";
 pub const NAME: &str = "name";
 /// Only runs that wait for an answer, or only those that do not.
 pub const NEEDS_ATTENTION: &str = "needs_attention";
+/// Whether the server of a tool says that a call may destroy something.
+pub const DESTRUCTIVE: &str = "destructive";
+/// In a path: what an MCP server calls itself.
+pub const MCP_SERVER: &str = "mcp_server";
+/// In a path: what it calls its tool.
+pub const MCP_TOOL: &str = "mcp_tool";
+/// Characters of the name of an MCP server, or of its tool.
+pub const MCP_NAME_MAX: usize = 200;
 /// Only runs of agents whose name begins with this.
 pub const AGENT: &str = "agent";
 /// Only what has this in its title or its message.

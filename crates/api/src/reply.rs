@@ -538,6 +538,25 @@ pub struct Approval {
     pub allowance_scope: Option<String>,
 }
 
+/// What the policy of this server says about a call that another agent makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PolicyVerdict {
+    /// `allow`, `ask` or `block`.
+    pub verdict: String,
+    /// `low`, `medium` or `high`.
+    pub risk_level: String,
+    pub irreversible: bool,
+    /// The rule that blocks the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_id: Option<String>,
+    /// Why the call needs an approval, or is blocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Digest of the rules; absent without a policy file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_digest: Option<String>,
+}
+
 /// An approval that also holds for later calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Allowance {

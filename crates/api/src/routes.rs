@@ -9,7 +9,8 @@ use recount_event::Code::*;
 use crate::admin::{AddToken, AddedToken, AskTicket, Backup, Checkup, MakeBackup, Removed, Ticket, Token};
 use crate::reply::{
     Agent, Allowance, Approval, Artifact, ArtifactGone, Changes, Clarification, Deleted, Digest, Handoff,
-    Health, Import, Message, PatchOutcome, Pruned, Receipt, Run, Session, SessionDeleted, Swept, Task,
+    Health, Import, Message, PatchOutcome, PolicyVerdict, Pruned, Receipt, Run, Session, SessionDeleted,
+    Swept, Task,
 };
 use crate::request::{
     AcknowledgeHandoff, AnswerClarification, AppendEvents, ApplyRun, Cancel, ChangePatch, ChangeTask,
@@ -209,6 +210,8 @@ routes! {
         [] NOTHING => [one::<ArtifactGone>("deleted")], [ArtifactInLog, ArtifactPinned, RunActive];
     ListRunArtifacts = "GET" "/runs/{run}/artifacts", [Read], "Lists a run's artifacts, newest first.",
         [after("evt_"), LIST_LIMIT, ARTIFACT_STATUS, ARTIFACT_KIND] NOTHING => [page::<Artifact>()], [];
+    JudgeMcpCall = "GET" "/policy/mcp/{mcp_server}/{mcp_tool}", [Ingest], "Shows what the policy says about a call of an MCP server's tool by another agent; nothing is executed or asked.",
+        [DESTRUCTIVE] NOTHING => [one::<PolicyVerdict>("policy_verdict")], [KindUnavailable];
     ListAgents = "GET" "/agents", [Read], "Lists the agents of this server by name.",
         [] NOTHING => [page::<Agent>()], [];
     CreateSession = "POST" "/sessions", [Run, Ingest], "Creates a session.",

@@ -427,6 +427,11 @@ pub mod parameter {
         form: Form::YesNo,
         about: "true: only items that wait for an answer; false: only the others.",
     };
+    pub const DESTRUCTIVE: Parameter = Parameter {
+        name: query::DESTRUCTIVE,
+        form: Form::YesNo,
+        about: "true if the server says of the tool that a call may destroy something.",
+    };
     pub const TEXT: Parameter = Parameter {
         name: query::TEXT,
         form: Form::Text(query::TEXT_MAX),

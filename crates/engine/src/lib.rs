@@ -41,8 +41,8 @@ pub use read::{
 pub use recount_log::Damage;
 pub use recount_redact::Redactor;
 pub use work::{
-    ApplyTo, ChangeKind, ChangeState, Desk, HeldFolders, Left, LentPlace, PatchRequest, Performer, Watch,
-    WorkHandle, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
+    ApplyTo, ChangeKind, ChangeState, Desk, ForeignFate, ForeignMcpCall, ForeignVerdict, HeldFolders, Left,
+    LentPlace, PatchRequest, Performer, Watch, WorkHandle, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 pub use write::{
     Answering, ArtifactQuota, CommandOutcome, Keep, KeptAnswer, KeptArtifact, KeyedReply, Made, NewFork,

@@ -17,7 +17,7 @@ mod workspaces;
 pub use handle::WorkHandle;
 pub use lent_place::LentPlace;
 pub use patches::PatchRequest;
-pub use performer::Performer;
+pub use performer::{ForeignFate, ForeignMcpCall, ForeignVerdict, Performer};
 pub use session::{Desk, Left, Watch};
 pub use workspace::{
     ApplyTo, ChangeKind, ChangeState, HeldFolders, WorkspaceChange, WorkspaceChanges, WorkspaceOf,

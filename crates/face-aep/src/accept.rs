@@ -269,20 +269,34 @@ pub(crate) fn run_filter<'a>(
     Ok(RunFilter {
         status: status(get(query::STATUS), statuses)?,
         kind: get(query::KIND).map(|word| one_of(query::KIND, word, &kinds)).transpose()?,
-        needs_attention: match get(query::NEEDS_ATTENTION) {
-            None => None,
-            Some("true") => Some(true),
-            Some("false") => Some(false),
-            Some(other) => {
-                return Err(Refusal::new(
-                    Code::ParameterInvalid,
-                    format!("needs_attention is {:?}; send true or false", shortened(other)),
-                ));
-            }
-        },
+        needs_attention: yes_or_no(query::NEEDS_ATTENTION, get(query::NEEDS_ATTENTION))?,
         text: part_of_text(query::TEXT, get(query::TEXT))?,
         agent: part_of_text(query::AGENT, get(query::AGENT))?,
     })
+}
+
+pub(crate) fn yes_or_no(name: &str, said: Option<&str>) -> Accepted<Option<bool>> {
+    match said {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(other) => Err(Refusal::new(
+            Code::ParameterInvalid,
+            format!("{name} is {:?}; send true or false", shortened(other)),
+        )),
+    }
+}
+
+/// The name of an MCP server or of its tool, in a path.
+pub(crate) fn mcp_name(name: &str, said: String) -> Accepted<String> {
+    let most = query::MCP_NAME_MAX;
+    match said.chars().count() {
+        1.. if said.chars().count() <= most => Ok(said),
+        chars => Err(Refusal::new(
+            Code::ParameterInvalid,
+            format!("{name} has {chars} characters; send 1 to {most}"),
+        )),
+    }
 }
 
 /// A text to filter by; an empty one is none.

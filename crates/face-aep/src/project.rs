@@ -7,9 +7,10 @@ use recount_api::export::ALGORITHM;
 use recount_api::reply;
 use recount_engine::{
     AgentOption, AllowanceRow, ApprovalRow, ArtifactRow, Budget, ChangeKind, ChangeState, ClarificationRow,
-    Damage, Digest, FoundArtifact, HandoffRow, Imported, OptionKind, Profile, RunRow, SessionRow, TaskRow,
-    Told, ToolInfo, UploadRow, WorkspaceChange, WorkspaceChanges,
+    Damage, Digest, ForeignFate, ForeignVerdict, FoundArtifact, HandoffRow, Imported, OptionKind, Profile,
+    RunRow, SessionRow, TaskRow, Told, ToolInfo, UploadRow, WorkspaceChange, WorkspaceChanges,
 };
+use recount_event::family::approval::Reversibility;
 use recount_event::{ForeignId, Json, RunId, time};
 use recount_run::view::Message;
 
@@ -246,6 +247,22 @@ pub(crate) fn allowance(row: AllowanceRow) -> reply::Allowance {
         preview_size_bytes: row.preview_size_bytes,
         given_by: row.given_by,
         given_at: row.given_at,
+    }
+}
+
+pub(crate) fn policy_verdict(judged: ForeignVerdict) -> reply::PolicyVerdict {
+    let (verdict, policy_id, reason) = match judged.fate {
+        ForeignFate::Allowed => ("allow", None, None),
+        ForeignFate::Asked { reason } => ("ask", None, Some(reason)),
+        ForeignFate::Blocked { policy_id, reason } => ("block", Some(policy_id), Some(reason)),
+    };
+    reply::PolicyVerdict {
+        verdict: verdict.to_owned(),
+        risk_level: judged.risk.as_str().to_owned(),
+        irreversible: judged.reversibility == Reversibility::Irreversible,
+        policy_id,
+        reason,
+        policy_digest: judged.policy_digest,
     }
 }
 

@@ -14,6 +14,7 @@ mod lineage;
 mod once;
 mod orders;
 mod patches;
+mod policy;
 mod prompts;
 mod raw;
 mod retention;
@@ -164,6 +165,7 @@ fn handler(name: RouteName, filter: MethodFilter) -> MethodRouter<FaceState> {
         RouteName::UnpinArtifact => on(filter, artifacts::unpin_artifact),
         RouteName::DeleteArtifact => on(filter, artifacts::delete_artifact),
         RouteName::ListRunArtifacts => on(filter, artifacts::list_run_artifacts),
+        RouteName::JudgeMcpCall => on(filter, policy::judge_mcp_call),
         RouteName::ListAgents => on(filter, orders::list_agents),
         RouteName::CreateSession => on(filter, sessions::create_session),
         RouteName::ListSessions => on(filter, sessions::list_sessions),

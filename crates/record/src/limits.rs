@@ -21,6 +21,8 @@ pub const TITLE_BYTES_MAX: usize = 80;
 
 /// Requests of an MCP client that are remembered until they are answered. Of more, the answers are kept alone.
 pub const MCP_REQUESTS_OPEN_MAX: usize = 1_000;
+/// Tools of an MCP server that are remembered as destructive; others count as harmless.
+pub const MCP_TOOLS_DESTRUCTIVE_MAX: usize = 1_000;
 
 /// Bytes of names: of tools, kinds, codes; the rest is cut.
 pub const NAME_BYTES_MAX: usize = 256;

@@ -3,11 +3,11 @@
 //! Calls of tools become calls of the run, with their results and errors; every other message is kept as it is. It must
 //! never know processes or sockets. Begin at [`McpRecording`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Fields};
 use crate::kept::cut;
 use crate::limits;
 use crate::recording::{CallStart, Ending, How, Outcome, Recording};
@@ -40,6 +40,56 @@ pub struct McpRecording {
     /// Requests of the client without an answer, by their id as JSON.
     open: BTreeMap<String, Request>,
     calls: u64,
+    /// Tools of which the server says that a call may destroy something.
+    destructive: BTreeSet<String>,
+    unjudged: Vec<UnjudgedCall>,
+}
+
+/// A call about which no policy was asked yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnjudgedCall {
+    id: String,
+    pub server: String,
+    pub tool: String,
+    pub destructive: bool,
+}
+
+/// What a policy says about a call, which is carried out whatever it says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallVerdict {
+    /// `allow`, `ask`, `block`, or `unknown` where no policy could be asked.
+    pub verdict: String,
+    pub risk_level: Option<String>,
+    pub irreversible: Option<bool>,
+    pub policy_id: Option<String>,
+    pub reason: Option<String>,
+    pub policy_digest: Option<String>,
+}
+
+impl UnjudgedCall {
+    /// The verdict as an event, which belongs right behind that of the call.
+    pub fn judged(&self, verdict: CallVerdict) -> Draft {
+        let fields = Fields::new()
+            .put("tool_call_id", self.id.as_str())
+            .put("verdict", verdict.verdict)
+            .put("enforced", false)
+            .put("mcp_server", self.server.as_str())
+            .put("mcp_tool", self.tool.as_str())
+            .maybe("risk_level", verdict.risk_level)
+            .maybe("irreversible", verdict.irreversible)
+            .maybe("policy_id", verdict.policy_id)
+            .maybe(
+                "reason",
+                verdict.reason.map(|reason| cut(&reason, limits::SENTENCE_BYTES_MAX).0.to_owned()),
+            )
+            .maybe("policy_digest", verdict.policy_digest);
+        Draft::new("ext.recount.policy_verdict", fields.done())
+    }
+
+    /// Whether this event is that of the call.
+    pub fn is_begun_by(&self, draft: &Draft) -> bool {
+        draft.kind == "tool.invoked" && text(&draft.data, "tool_call_id") == Some(&self.id)
+    }
 }
 
 #[derive(Debug)]
@@ -52,9 +102,8 @@ enum Request {
 impl McpRecording {
     /// `server` is its name until it names itself; `wire` is `mcp-stdio` or `mcp-http`.
     pub fn begin(server: &str, wire: &str) -> Self {
-        let shows = ["tool calls", "results", "errors", "other messages as they were"];
-        let does_not_show =
-            ["policy verdicts, as no policy was asked", "messages of people", "tokens", "cost"];
+        let shows = ["tool calls", "results", "errors", "policy verdicts", "other messages as they were"];
+        let does_not_show = ["messages of people", "tokens", "cost"];
         let source = Source::new("mcp", wire, &shows, &does_not_show);
         McpRecording {
             recording: Recording::begin(&source),
@@ -62,6 +111,8 @@ impl McpRecording {
             client: None,
             open: BTreeMap::new(),
             calls: 0,
+            destructive: BTreeSet::new(),
+            unjudged: Vec::new(),
         }
     }
 
@@ -77,6 +128,11 @@ impl McpRecording {
     /// Takes what is to be appended, in order.
     pub fn drain(&mut self) -> Vec<Draft> {
         self.recording.drain()
+    }
+
+    /// Takes the calls of what was drained that a policy is to be asked about.
+    pub fn take_unjudged(&mut self) -> Vec<UnjudgedCall> {
+        std::mem::take(&mut self.unjudged)
     }
 
     /// A line that was forwarded.
@@ -131,6 +187,7 @@ impl McpRecording {
                 Some(Request::Call(call)) => self.answer(&call, message),
                 Some(Request::Other) => {
                     self.learn_server(message);
+                    self.learn_tools(message);
                     self.keep(from, "answer", raw);
                 }
                 None => self.keep(from, "answer_without_request", raw),
@@ -156,6 +213,13 @@ impl McpRecording {
         let call = format!("mcp-{}", self.calls);
         let parameters = message.get("params").unwrap_or(&Value::Null);
         let tool = text(parameters, "name").unwrap_or_default().to_owned();
+        let named = cut(&tool, limits::NAME_BYTES_MAX).0;
+        self.unjudged.push(UnjudgedCall {
+            id: call.clone(),
+            server: self.server.clone(),
+            tool: named.to_owned(),
+            destructive: self.destructive.contains(named),
+        });
         self.recording.call(CallStart {
             foreign_id: call.clone(),
             name: tool.clone(),
@@ -211,6 +275,22 @@ impl McpRecording {
         }
     }
 
+    /// What the server says of its tools in a list of them.
+    fn learn_tools(&mut self, message: &Value) {
+        let tools = message.pointer("/result/tools").and_then(Value::as_array);
+        for tool in tools.into_iter().flatten() {
+            let Some(name) = text(tool, "name").map(|name| cut(name, limits::NAME_BYTES_MAX).0) else {
+                continue;
+            };
+            let hint = |hint: &str| tool.pointer(&format!("/annotations/{hint}")) == Some(&Value::Bool(true));
+            if !hint("destructiveHint") || hint("readOnlyHint") {
+                self.destructive.remove(name);
+            } else if self.destructive.len() < limits::MCP_TOOLS_DESTRUCTIVE_MAX {
+                self.destructive.insert(name.to_owned());
+            }
+        }
+    }
+
     fn learn_server(&mut self, message: &Value) {
         let name = message.pointer("/result/serverInfo/name").and_then(Value::as_str);
         if let Some(name) = name.filter(|name| !name.is_empty()) {
@@ -235,6 +315,40 @@ mod tests {
         lines.iter().for_each(|(from, line)| recording.line(*from, line));
         recording.end(Ending::Finished { status: "completed".into() });
         recording.drain().into_iter().map(|draft| (draft.kind.into_owned(), draft.data)).collect()
+    }
+
+    #[test]
+    fn a_policy_is_asked_about_each_call_by_what_the_server_says_of_its_tools() {
+        use McpSide::{Client, Server};
+        let mut recording = McpRecording::begin("server.py", "mcp-stdio");
+        for (from, line) in [
+            (Client, r#"{"id":0,"method":"initialize","params":{}}"#),
+            (Server, r#"{"id":0,"result":{"serverInfo":{"name":"files"}}}"#),
+            (Client, r#"{"id":1,"method":"tools/call","params":{"name":"delete"}}"#),
+            (Client, r#"{"id":2,"method":"tools/list"}"#),
+            (
+                Server,
+                r#"{"id":2,"result":{"tools":[{"name":"delete","annotations":{"destructiveHint":true}},
+                {"name":"read","annotations":{"destructiveHint":true,"readOnlyHint":true}}, {"name":"x"}, 7]}}"#,
+            ),
+            (Client, r#"{"id":3,"method":"tools/call","params":{"name":"delete"}}"#),
+            (Client, r#"{"id":4,"method":"tools/call","params":{"name":"read"}}"#),
+        ] {
+            recording.line(from, line);
+        }
+        let drafts = recording.drain();
+        let calls = recording.take_unjudged();
+        let asked: Vec<_> = calls.iter().map(|call| (call.tool.as_str(), call.destructive)).collect();
+        assert_eq!(asked, [("delete", false), ("delete", true), ("read", false)]);
+        assert!(calls.iter().all(|call| call.server == "files") && recording.take_unjudged().is_empty());
+        let begun: Vec<usize> =
+            calls.iter().filter_map(|call| drafts.iter().position(|draft| call.is_begun_by(draft))).collect();
+        assert!(begun.is_sorted() && begun.len() == 3, "{begun:?}");
+        let verdict = CallVerdict { verdict: "allow".to_owned(), ..CallVerdict::default() };
+        assert_eq!(
+            calls[1].judged(verdict).data,
+            json!({"tool_call_id": "mcp-2", "verdict": "allow", "enforced": false, "mcp_server": "files", "mcp_tool": "delete"})
+        );
     }
 
     #[test]

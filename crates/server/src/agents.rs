@@ -268,7 +268,9 @@ fn read_policy(path: &Path, tools: &Tools, mcp: &McpServers) -> Result<Policy, S
     // What tools a server has is known when a run reaches it.
     let servers: Vec<String> = mcp.names().map(|server| format!("{}{server}__", mcp::PREFIX)).collect();
     let names: Vec<&str> = tools.names().collect();
-    policy.check_tools(names.into_iter(), &servers).map_err(|why| unusable(why.to_string()))?;
+    let elsewhere =
+        policy.check_tools(names.into_iter(), &servers).map_err(|why| unusable(why.to_string()))?;
+    elsewhere.iter().for_each(|words| tracing::warn!("policy.file: {words}"));
     Ok(policy)
 }
 

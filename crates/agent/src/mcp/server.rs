@@ -130,6 +130,11 @@ impl McpServers {
         ))
     }
 
+    /// What calls of a tool need, if its server is configured.
+    pub(crate) fn approval(&self, server: &str, tool: &str) -> Option<Approval> {
+        Some(self.by_name.get(server)?.approval(tool))
+    }
+
     /// Those of which a list of tools names any; all where there is no list.
     pub(crate) fn wanted(&self, tools: Option<&[String]>) -> impl Iterator<Item = &Arc<McpServer>> {
         let is_wanted = move |server: &&Arc<McpServer>| {

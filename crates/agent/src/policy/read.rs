@@ -7,6 +7,7 @@ use recount_event::family::tool::RiskLevel;
 use serde::Deserialize;
 
 use crate::limits;
+use crate::mcp::server_of;
 use crate::paths::revision;
 use crate::policy::{Action, Policy, Rule, ToolPattern, is_grave, path_glob};
 use crate::schema::nearest;
@@ -80,18 +81,27 @@ impl Policy {
     }
 
     /// Whether every rule is about a tool that is there; one that is not would silently do nothing.
-    /// `servers`: how names of tools begin whose ends are not known.
+    /// `servers`: how names of tools begin whose ends are not known. Tools of other MCP servers may be those of recorded
+    /// connections; rules about them are answered, in words for the operator.
     pub fn check_tools<'a>(
         &self,
         names: impl Iterator<Item = &'a str> + Clone,
         servers: &[String],
-    ) -> Result<(), PolicyError> {
+    ) -> Result<Vec<String>, PolicyError> {
+        let mut elsewhere = Vec::new();
         for rule in &self.rules {
             if servers.iter().any(|beginning| rule.tool.may_fit(beginning)) {
                 continue;
             }
             if !names.clone().any(|name| rule.tool.fits(name)) {
                 let (ToolPattern::Name(said) | ToolPattern::Prefix(said)) = &rule.tool;
+                if let Some(server) = server_of(said) {
+                    elsewhere.push(format!(
+                        "rule `{}` is about the MCP server {server}, which is not configured; it only applies to recorded calls",
+                        rule.id
+                    ));
+                    continue;
+                }
                 let near = nearest(said, names.clone());
                 let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
                 return Err(PolicyError(format!(
@@ -100,7 +110,7 @@ impl Policy {
                 )));
             }
         }
-        Ok(())
+        Ok(elsewhere)
     }
 }
 

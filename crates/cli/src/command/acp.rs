@@ -266,7 +266,5 @@ fn producer(world: &World, program: &str) -> AcpProducer {
 
 /// `recount/acp` in the user's state folder.
 fn default_state() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")))?;
-    Some(state.join("recount/acp"))
+    Some(super::recorded::state_folder().ok()?.join("acp"))
 }

@@ -1,9 +1,10 @@
-//! `recount policy`: what is always allowed, listed and taken back. It is given with `recount approve --always`.
+//! `recount policy`: what is always allowed, listed and taken back, and what the rules say about a tool. What is always
+//! allowed is given with `recount approve --always`.
 
 use clap::{Args, Subcommand};
 use recount_client::Listing;
 use recount_client::query::LIST_LIMIT_DEFAULT;
-use recount_client::reply::Allowance;
+use recount_client::reply::{Allowance, PolicyVerdict};
 use recount_client::request::AllowanceScope;
 
 use super::approve::scope;
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 use crate::pages::gather;
 use crate::render::clean;
 
-/// List and revoke allowances: calls that need no further approval
+/// List and revoke allowances: calls that need no further approval; check a tool of an MCP server
 #[derive(Args)]
 pub(super) struct Policy {
     #[command(subcommand)]
@@ -42,6 +43,16 @@ enum PolicyVerb {
         /// Id of the allowance, which begins with allow_
         allowance: String,
     },
+    /// Show what the policy says about calls of an MCP server's tool
+    Check {
+        /// Name of the server
+        server: String,
+        /// Name of the tool
+        tool: String,
+        /// The server calls the tool destructive
+        #[arg(long)]
+        destructive: bool,
+    },
 }
 
 impl Policy {
@@ -66,8 +77,24 @@ impl Policy {
                 }
                 asking.out.line(&clean::line(&format!("{} taken back", gone.id)))
             }
+            PolicyVerb::Check { server, tool, destructive } => {
+                let verdict = client.judge_mcp_call(&server, &tool, destructive).await?;
+                if asking.json {
+                    return asking.out.value(&verdict);
+                }
+                asking.out.line(&clean::line(&judged(&verdict)))
+            }
         }
     }
+}
+
+/// `block by no-secrets: secrets are not for agents (medium risk)`.
+fn judged(verdict: &PolicyVerdict) -> String {
+    let PolicyVerdict { verdict, risk_level, irreversible, policy_id, reason, .. } = verdict;
+    let rule = policy_id.as_ref().map_or(String::new(), |id| format!(" by {id}"));
+    let reason = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    let irreversible = if *irreversible { ", irreversible" } else { "" };
+    format!("{verdict}{rule}{reason} ({risk_level} risk{irreversible})")
 }
 
 /// One line an allowance, which makes sense by itself.

@@ -47,6 +47,30 @@ fn script(folder: &Path) -> PathBuf {
     path
 }
 
+/// A server that lists its tools and does what it is asked.
+const LISTING: &str = r#"
+while IFS= read -r line; do
+  case "$line" in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":0,"result":{"serverInfo":{"version":"1","name":"files"}}}\n' ;;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"wipe","annotations":{"destructiveHint":true}}]}}\n' ;;
+    *) printf '{"jsonrpc":"2.0","id":2,"result":{"content":[]}}\n' ;;
+  esac
+done
+"#;
+
+const POLICY: &str = r#"
+[[rules]]
+id = "no-secrets"
+tool = "mcp__files__read_secret"
+action = "block"
+reason = "secrets are not for agents"
+
+[[rules]]
+id = "files"
+tool = "mcp__files__*"
+action = "allow"
+"#;
+
 /// Runs the recorder with everything that the client sends, to its end.
 fn record(url: &str, script: &Path, sent: &str) -> Output {
     let mut child = recount()
@@ -148,4 +172,72 @@ fn without_a_server_of_ours_the_connection_works_as_ever() {
     assert_eq!(String::from_utf8(answered.stdout).unwrap(), ANSWERS);
     let words = String::from_utf8(answered.stderr).unwrap();
     assert!(words.contains("events were not recorded"), "{words}");
+}
+
+/// The rules of the server's policy are asked about each call, and nothing is held up or blocked.
+#[test]
+fn each_call_is_recorded_with_what_the_policy_says_about_it() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (policy, server_script) = (folder.path().join("policy.toml"), folder.path().join("listing"));
+    std::fs::write(&policy, POLICY).unwrap();
+    std::fs::write(&server_script, LISTING).unwrap();
+    let mut serve = recount();
+    serve.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(data.path()).arg("--policy").arg(&policy);
+    let server = Server::of(&mut serve).listening();
+    let call = |name: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"{name}"}}}}"#)
+    };
+    let sent = [
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#.to_owned(),
+        call("read"),
+        call("read_secret"),
+        call(&"x".repeat(300)),
+    ];
+    let answered = record(&server.url(), &server_script, &(sent.join("\n") + "\n"));
+    assert!(answered.status.success(), "{answered:?}");
+    let (_, events) = only_run(&server);
+    let of = |event: &Value| (event["type"].as_str().unwrap().to_owned(), event["data"].clone());
+    let told: Vec<(String, Value)> = events.iter().map(of).collect();
+    let verdicts: Vec<&Value> =
+        told.iter().filter(|(kind, _)| kind == "ext.recount.policy_verdict").map(|(_, data)| data).collect();
+    let digest = &verdicts[0]["policy_digest"];
+    assert_eq!(
+        verdicts[..2],
+        [
+            &serde_json::json!({
+                "tool_call_id": "mcp-1", "verdict": "allow", "enforced": false, "mcp_server": "files", "mcp_tool": "read",
+                "risk_level": "medium", "irreversible": false, "policy_digest": digest,
+            }),
+            &serde_json::json!({
+                "tool_call_id": "mcp-2", "verdict": "block", "enforced": false, "mcp_server": "files",
+                "mcp_tool": "read_secret", "risk_level": "medium", "irreversible": false, "policy_id": "no-secrets",
+                "reason": "secrets are not for agents", "policy_digest": digest,
+            }),
+        ]
+    );
+    assert!(digest.as_str().is_some_and(|digest| !digest.is_empty()), "{digest}");
+    // A name that is too long for the question is no reason to say nothing.
+    assert_eq!(verdicts[2]["verdict"], "unknown");
+    assert!(
+        verdicts[2]["reason"].as_str().unwrap().contains("mcp_tool has 256 characters"),
+        "{:?}",
+        verdicts[2]
+    );
+    // Each verdict is right behind its call.
+    for (place, (kind, data)) in told.iter().enumerate().filter(|(_, (kind, _))| kind == "tool.invoked") {
+        let (next, verdict) = &told[place + 1];
+        assert_eq!(next, "ext.recount.policy_verdict", "{kind}");
+        assert_eq!(verdict["tool_call_id"], data["tool_call_id"]);
+    }
+    let asked = |tool: &str, more: &[&str]| server.ask(&[&["policy", "check", "files", tool], more].concat());
+    assert_eq!(asked("read", &[]).good(), "allow (medium risk)\n");
+    let said = "block by no-secrets: secrets are not for agents (medium risk)\n";
+    assert_eq!(asked("read_secret", &[]).good(), said);
+    let grave = "ask: the rule `files` allows it, but what is not to be undone is always asked about (medium risk, irreversible)\n";
+    assert_eq!(asked("read", &["--destructive"]).good(), grave);
+    assert!(asked("read", &["--json"]).good().contains("\"verdict\":\"allow\""));
+    let words = server.ask(&["show", events[0]["run_id"].as_str().unwrap()]).good();
+    let said = "the policy would block read_secret of files: secrets are not for agents";
+    assert!(words.contains(said), "{words}");
 }

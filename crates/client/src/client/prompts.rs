@@ -1,7 +1,7 @@
-//! Prompts and their answers: approvals, questions, handoffs.
+//! Prompts and their answers: approvals, questions, handoffs; and what the policy says.
 
 use recount_api::query;
-use recount_api::reply::{Allowance, Approval, Clarification, Handoff, Page};
+use recount_api::reply::{Allowance, Approval, Clarification, Handoff, Page, PolicyVerdict};
 use recount_api::request::{
     AcknowledgeHandoff, AnswerClarification, ExtendPrompt, RejectHandoff, ResolveApproval,
 };
@@ -26,6 +26,17 @@ impl Client {
         request: &ResolveApproval,
     ) -> Result<Approval, ClientError> {
         self.post(self.at(&["approvals", approval, "resolve"]), request).await
+    }
+
+    /// What the server's policy says about a call of this tool by another agent.
+    pub async fn judge_mcp_call(
+        &self,
+        server: &str,
+        tool: &str,
+        destructive: bool,
+    ) -> Result<PolicyVerdict, ClientError> {
+        let address = self.at(&["policy", "mcp", server, tool]);
+        self.get_one(address.with(query::DESTRUCTIVE, destructive.then_some(true))).await
     }
 
     /// What is always allowed, as far as it reaches so far, and was given in this run or session.

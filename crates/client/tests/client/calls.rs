@@ -109,6 +109,7 @@ async fn every_route_has_its_call() {
     refused(client.read_artifact("x").await.err());
     change_artifact(&client).await;
     refused(client.list_run_artifacts("r", &listing).await.err());
+    refused(client.judge_mcp_call("my files", "a/b", true).await.err());
     refused(client.list_agents().await.err());
     refused(client.create_session(&CreateSession::default()).await.err());
     refused(client.list_sessions(&listing).await.err());
@@ -143,6 +144,7 @@ async fn every_route_has_its_call() {
     assert_eq!(target("CancelRun").body, r#"{"reason":"enough"}"#);
     assert_eq!(target("ResolveApproval").body, r#"{"decision":"approve"}"#);
     assert_eq!(target("ListAllowances").target, "/v1/allowances?scope=run&run_id=r");
+    assert_eq!(target("JudgeMcpCall").target, "/v1/policy/mcp/my%20files/a%2Fb?destructive=true");
     assert_eq!(target("AnswerClarification").body, r#"{"response":"blue"}"#);
     assert_eq!(target("RevertPatch").body, r#"{"reason":"why"}"#);
     assert_eq!(target("SendMessage").body, r#"{"text":"hello"}"#);

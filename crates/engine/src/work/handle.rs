@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::ground::context::Ground;
-use crate::{CatalogueHandle, Performer, ReadHandle, WriteHandle};
+use crate::{CatalogueHandle, ForeignMcpCall, ForeignVerdict, Performer, ReadHandle, WriteHandle};
 
-/// Attaches a performer, and asks it for what runs changed in their workspaces. Cheap to clone.
+/// Attaches a performer, and asks it for what runs changed in their workspaces and what its policy says. Cheap to clone.
 #[derive(Clone)]
 pub struct WorkHandle {
     write: WriteHandle,
@@ -19,6 +19,11 @@ impl WorkHandle {
 
     pub(crate) fn performer(&self) -> Option<&Arc<dyn Performer>> {
         self.attached.get()
+    }
+
+    /// What the policy says about a call that another agent makes; nothing where nobody is attached who has one.
+    pub fn judge_mcp_call(&self, call: &ForeignMcpCall) -> Option<ForeignVerdict> {
+        self.performer()?.judge_mcp_call(call)
     }
 
     pub(crate) fn ground(&self) -> &Arc<Ground> {

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 
 use futures_util::future::BoxFuture;
 use recount_event::Code;
+use recount_event::family::approval::Reversibility;
 use recount_event::family::run::Queued;
+use recount_event::family::tool::RiskLevel;
 
 use crate::{
     ApplyTo, Desk, HeldFolders, NewRun, PatchOrder, Unacceptable, Whose, WorkspaceChanges, WorkspaceOf,
@@ -29,6 +31,11 @@ pub trait Performer: Send + Sync + 'static {
     /// Refuses a run that could not keep to its budget, which is known only when the run is about to begin.
     fn afford(&self, _queued: &Queued) -> Result<(), Unacceptable> {
         Ok(())
+    }
+
+    /// What the policy says about a call that another agent makes. Does nothing, and asks nobody.
+    fn judge_mcp_call(&self, _call: &ForeignMcpCall) -> Option<ForeignVerdict> {
+        None
     }
 
     /// Does what a run is owed. The run may have been asked for just now, so that the store has not confirmed its
@@ -73,6 +80,33 @@ pub trait Performer: Send + Sync + 'static {
 
     /// A task, or a session, was deleted with all its runs: what was kept outside of the log for it goes, too.
     fn forget(&self, whose: Whose) -> BoxFuture<'static, ()>;
+}
+
+/// A call of an MCP server's tool by an agent that is not ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignMcpCall {
+    /// As it calls itself.
+    pub server: String,
+    pub tool: String,
+    /// Whether the server says that a call may destroy something.
+    pub destroys: bool,
+}
+
+/// What would become of it if it were a call of our own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignVerdict {
+    pub fate: ForeignFate,
+    pub risk: RiskLevel,
+    pub reversibility: Reversibility,
+    /// Of the rules; nothing for the default.
+    pub policy_digest: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ForeignFate {
+    Allowed,
+    Asked { reason: String },
+    Blocked { policy_id: String, reason: String },
 }
 
 fn no_copies(copy: &WorkspaceOf) -> Unacceptable {

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{
-    AgentOption, ApplyTo, ChangeKind, ChangeState, Delivery, Desk, HeldFolders, NewRun, NewSetup, OptionKind,
-    Order, Performer, Profile, Profiles, Setup, ToolInfo, ToolRef, Unacceptable, Whose, WorkspaceChange,
-    WorkspaceChanges, WorkspaceOf,
+    AgentOption, ApplyTo, ChangeKind, ChangeState, Delivery, Desk, ForeignFate, ForeignMcpCall,
+    ForeignVerdict, HeldFolders, NewRun, NewSetup, OptionKind, Order, Performer, Profile, Profiles, Setup,
+    ToolInfo, ToolRef, Unacceptable, Whose, WorkspaceChange, WorkspaceChanges, WorkspaceOf,
 };
 use recount_event::family::approval;
+use recount_event::family::approval::Reversibility;
 use recount_event::family::run::{CheckpointSaved, Finished, Started, WaitKind, Waiting, WaitsFor};
+use recount_event::family::tool::RiskLevel;
 use recount_event::family::{assistant, turn, user};
 use recount_event::{Code, Draft, ForeignId, Json, Payload};
 use serde_json::{Value, json};
@@ -66,6 +68,20 @@ pub(crate) async fn allowed(house: &House, token: Option<&str>) -> String {
 }
 
 impl Performer for Worker {
+    fn judge_mcp_call(&self, call: &ForeignMcpCall) -> Option<ForeignVerdict> {
+        let fate = if call.destroys {
+            ForeignFate::Blocked { policy_id: "no-harm".to_owned(), reason: format!("{} harms", call.tool) }
+        } else {
+            ForeignFate::Allowed
+        };
+        Some(ForeignVerdict {
+            fate,
+            risk: RiskLevel::Medium,
+            reversibility: Reversibility::Reversible,
+            policy_digest: None,
+        })
+    }
+
     fn accept(&self, new: &mut NewRun) -> Result<(), Unacceptable> {
         if new.queued.model.as_deref() == Some("unknown") {
             let message = "there is no model unknown; configure one".to_owned();

@@ -72,6 +72,8 @@ impl Scene {
             .replace("{allowance}", &self.allowance)
             .replace("{clarification}", &format!("clar:{}", self.number))
             .replace("{handoff}", &format!("hand:{}", self.number))
+            .replace("{mcp_server}", "files")
+            .replace("{mcp_tool}", "read")
             .replace("{artifact}", &format!("art:{}", self.number))
     }
 }
@@ -122,6 +124,7 @@ pub(crate) fn happy(name: RouteName, number: usize) -> Happy {
         | RouteName::ListAgents
         | RouteName::ListSessions
         | RouteName::ListMessages => shown("list"),
+        RouteName::JudgeMcpCall => shown("policy_verdict"),
         RouteName::GetTask => shown("task"),
         // Both forms of no body: none at all, and an empty object.
         RouteName::CancelTask => shown("task"),

@@ -1,12 +1,12 @@
 //! Records one connection as an external run: created with its first message, appended to exactly once, whatever the server
 //! does meanwhile. See [`McpRecorder::run`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use recount_aaep_kit::World;
 use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Producer};
 use recount_client::{Client, ClientError, moment};
-use recount_record::mcp::McpRecording;
+use recount_record::mcp::{CallVerdict, McpRecording, UnjudgedCall};
 use recount_record::{Draft, Ending, cut};
 use serde_json::value::to_raw_value;
 
@@ -25,6 +25,8 @@ pub(super) struct McpRecorder {
     producer: Producer,
     waiting: VecDeque<Draft>,
     waiting_bytes: usize,
+    /// Calls of which no policy was asked yet. Their events wait, and are not part of a batch.
+    unjudged: Vec<UnjudgedCall>,
     /// Events of the batch that was sent and not answered; it is sent again with the same.
     in_flight: Option<usize>,
     dropped: u64,
@@ -48,6 +50,7 @@ impl McpRecorder {
             producer: Producer { id: "recount-mcp".to_owned(), epoch: World::real().clock.now_ms(), seq: 0 },
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            unjudged: Vec::new(),
             in_flight: None,
             dropped: 0,
             is_away: false,
@@ -108,6 +111,7 @@ impl McpRecorder {
     /// Takes over what the recording made, up to the bound.
     fn gather(&mut self) {
         let drafts = self.recording.drain();
+        let unjudged = self.recording.take_unjudged();
         if self.is_refused || self.is_full {
             return;
         }
@@ -121,6 +125,7 @@ impl McpRecorder {
         }
         self.waiting_bytes += bytes;
         self.waiting.extend(drafts);
+        self.unjudged.extend(unjudged);
     }
 
     fn count_dropped(&mut self, dropped: u64) {
@@ -138,6 +143,7 @@ impl McpRecorder {
         while !self.waiting.is_empty() && !self.is_refused {
             let done = match self.run.clone() {
                 None => self.create().await,
+                Some(_) if self.in_flight.is_none() && !self.unjudged.is_empty() => self.judge().await,
                 Some(run) => self.append(&run).await,
             };
             match done {
@@ -184,6 +190,46 @@ impl McpRecorder {
             }),
             ..CreateRun::default()
         }
+    }
+
+    /// Asks the server's policy about each call that waits, and puts its verdict behind the event of the call.
+    async fn judge(&mut self) -> Result<(), ClientError> {
+        let mut known: BTreeMap<(String, String, bool), CallVerdict> = BTreeMap::new();
+        for call in &self.unjudged {
+            let key = (call.server.clone(), call.tool.clone(), call.destructive);
+            if !known.contains_key(&key) {
+                let verdict =
+                    match self.client.judge_mcp_call(&call.server, &call.tool, call.destructive).await {
+                        Ok(said) => CallVerdict {
+                            verdict: said.verdict,
+                            risk_level: Some(said.risk_level),
+                            irreversible: Some(said.irreversible),
+                            policy_id: said.policy_id,
+                            reason: said.reason,
+                            policy_digest: said.policy_digest,
+                        },
+                        Err(why) if why.may_pass() => return Err(why),
+                        Err(why) => CallVerdict {
+                            verdict: "unknown".to_owned(),
+                            reason: Some(why.to_string()),
+                            ..CallVerdict::default()
+                        },
+                    };
+                known.insert(key, verdict);
+            }
+        }
+        let mut place = 0;
+        for call in std::mem::take(&mut self.unjudged) {
+            let begun = self.waiting.iter().skip(place).position(|draft| call.is_begun_by(draft));
+            let key = (call.server.clone(), call.tool.clone(), call.destructive);
+            if let (Some(begun), Some(verdict)) = (begun, known.get(&key)) {
+                let draft = call.judged(verdict.clone());
+                place += begun + 1;
+                self.waiting_bytes += size(&draft);
+                self.waiting.insert(place, draft);
+            }
+        }
+        Ok(())
     }
 
     async fn append(&mut self, run: &str) -> Result<(), ClientError> {

@@ -16,6 +16,16 @@ pub(super) fn of(type_name: &str, data: &Data) -> Option<Sentence> {
             let what = data.text("what").unwrap_or("something");
             Some(Sentence::line(format!("not recorded: {what} ({})", data.text("reason")?)))
         }
+        "ext.recount.policy_verdict" => {
+            let call = format!("{} of {}", data.text("mcp_tool")?, data.text("mcp_server")?);
+            let reason = data.text("reason").map_or(String::new(), |reason| format!(": {reason}"));
+            Some(Sentence::line(match data.text("verdict")? {
+                "allow" => format!("the policy allows {call}"),
+                "ask" => format!("the policy would ask before {call}{reason}"),
+                "block" => format!("the policy would block {call}{reason}"),
+                _ => format!("no policy was asked about {call}{reason}"),
+            }))
+        }
         _ => None,
     }
 }

@@ -1,0 +1,120 @@
+//! What the policy says about calls that other agents make, and that are only recorded here.
+//!
+//! Look at [`Agent::judged`]. It must not know how such calls are recorded.
+
+use recount_engine::{ForeignFate, ForeignMcpCall, ForeignVerdict};
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::mcp::{assess_call, tool_name};
+use crate::policy::{Setting, Verdict, WorkspaceMode};
+use crate::tool::{Approval, McpOrigin};
+
+impl Agent {
+    /// As a call of our own would be judged: by the rules, and by what the configuration says of a server of that name.
+    /// Of a server that is not configured the rules alone decide; where none fits, its calls need an approval.
+    pub(crate) fn judged(&self, call: &ForeignMcpCall) -> ForeignVerdict {
+        let name = tool_name(&call.server, &call.tool);
+        let mut origin = McpOrigin {
+            server: call.server.clone(),
+            tool: call.tool.clone(),
+            approval: Approval::RequireApproval,
+        };
+        // A call of an MCP server names no path, host or command, so that its input changes no verdict.
+        let assessment = assess_call(&origin, call.destroys, &Value::Null);
+        // Nothing is known of where another agent works.
+        let setting = Setting {
+            workspace_mode: WorkspaceMode::InPlace,
+            root: "/".into(),
+            sandboxed: false,
+            network: true,
+        };
+        let configured = self.settings.mcp.approval(&call.server, &call.tool);
+        if configured.is_some() || self.policy().has_rule(&name, &assessment, &setting) {
+            origin.approval = configured.unwrap_or(Approval::Auto);
+        }
+        let verdict = self.policy().judge(&name, &assessment, &setting, Some(&origin));
+        let (mut risk, mut reversibility) = (assessment.risk, assessment.reversibility);
+        let fate = match verdict {
+            Verdict::Allow => ForeignFate::Allowed,
+            Verdict::Ask { risk: said, reversibility: said_too, policy_reason: reason, .. } => {
+                (risk, reversibility) = (said, said_too);
+                ForeignFate::Asked { reason }
+            }
+            Verdict::Block { policy_id, reason } => ForeignFate::Blocked { policy_id, reason },
+        };
+        let policy_digest = self.policy().digest().map(str::to_owned);
+        ForeignVerdict { fate, risk, reversibility, policy_digest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recount_world::World;
+
+    use super::*;
+    use crate::agent::Settings;
+    use crate::mcp::{McpServers, McpSettings};
+    use crate::model::Registry;
+    use crate::policy::Policy;
+    use crate::tools::Tools;
+    use crate::workspace::Workspaces;
+
+    fn agent(rules: &str, servers: &str) -> Agent {
+        let workspaces = Workspaces { home: "/w".into(), allowed: [].into(), forbidden: [].into() };
+        let mut settings = Settings::new(Registry::default(), Tools::standard(), workspaces);
+        settings.policy = Policy::parse(rules).expect("the rules are good");
+        let servers: McpSettings = toml::from_str(servers).expect("the servers are good");
+        settings.mcp = McpServers::build(&servers, &|_| None, "/".as_ref()).expect("they can be built");
+        Agent::new(settings, World::real())
+    }
+
+    #[test]
+    fn rules_decide_then_what_is_configured_then_a_person() {
+        const RULES: &str = r#"
+            rules = [
+                { id = "read", tool = "mcp__files__read", action = "allow" },
+                { id = "hide", tool = "mcp__files__hide", action = "block", reason = "no" },
+                { id = "all_of_b", tool = "mcp__b__*", action = "allow" },
+            ]"#;
+        const SERVERS: &str = r#"
+            [servers.a]
+            command = ["a"]
+            approval = "auto"
+            tools = { drop = "block" }
+            [servers.b]
+            command = ["b"]"#;
+        let agent = agent(RULES, SERVERS);
+        for (server, tool, destroys, expected) in [
+            ("files", "read", false, "allow"),
+            // What is grave is asked about, whatever a rule says.
+            (
+                "files",
+                "read",
+                true,
+                "ask: the rule `read` allows it, but what is not to be undone is always asked about",
+            ),
+            ("files", "hide", false, "block by hide: no"),
+            ("files", "other", false, "ask: calls of the server files need an approval"),
+            ("a", "x", false, "allow"),
+            ("a", "x", true, "ask: what is not to be undone is always asked about"),
+            (
+                "a",
+                "drop",
+                false,
+                "block by mcp.servers.a: the configuration blocks the tool drop of the server a",
+            ),
+            ("b", "x", false, "ask: calls of the server b need an approval"),
+        ] {
+            let call = ForeignMcpCall { server: server.to_owned(), tool: tool.to_owned(), destroys };
+            let judged = agent.judged(&call);
+            let said = match judged.fate {
+                ForeignFate::Allowed => "allow".to_owned(),
+                ForeignFate::Asked { reason } => format!("ask: {reason}"),
+                ForeignFate::Blocked { policy_id, reason } => format!("block by {policy_id}: {reason}"),
+            };
+            assert_eq!(said, expected, "{call:?}");
+            assert!(judged.policy_digest.is_some());
+        }
+    }
+}

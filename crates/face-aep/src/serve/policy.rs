@@ -1,0 +1,32 @@
+//! What the policy says about calls that other agents make. Nothing is done and nobody is asked.
+
+use ::http::StatusCode;
+use axum::extract::RawQuery;
+use recount_api::query;
+use recount_api::reply::One;
+use recount_engine::ForeignMcpCall;
+use recount_event::Code;
+
+use super::Face;
+use super::http::{Answer, Ids, Query, json};
+use crate::error::Refusal;
+use crate::{accept, project};
+
+pub(super) async fn judge_mcp_call(
+    face: Face,
+    Ids((server, tool)): Ids<(String, String)>,
+    RawQuery(raw): RawQuery,
+) -> Answer {
+    let asked = Query::parse(raw.as_deref());
+    let destroys = accept::yes_or_no(query::DESTRUCTIVE, asked.get(query::DESTRUCTIVE))?;
+    let call = ForeignMcpCall {
+        server: accept::mcp_name(query::MCP_SERVER, server)?,
+        tool: accept::mcp_name(query::MCP_TOOL, tool)?,
+        destroys: destroys == Some(true),
+    };
+    let verdict = face.engine.work().judge_mcp_call(&call).ok_or_else(|| {
+        let nobody = "this server executes no runs, so that it has no policy";
+        Refusal::new(Code::KindUnavailable, nobody)
+    })?;
+    Ok(json(StatusCode::OK, &One::new("policy_verdict", project::policy_verdict(verdict))))
+}
