@@ -156,6 +156,8 @@ async fn every_route_by_everybody_from_everywhere() {
                     let allowed = reply.header("access-control-allow-origin");
                     said == "yes" && allowed == Some(ALLOWED) && reply.header("vary") == Some("origin")
                 }
+                // The rules are the server's, and the names in the path are no ids.
+                _ if route.name == RouteName::JudgeMcpCall => said == "yes",
                 _ => said != "401" && !(said == "yes" && route.path.contains('{')),
             };
             assert!(expected, "{about}: {said} {}", reply.text());
