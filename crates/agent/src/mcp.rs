@@ -22,8 +22,8 @@ mod session;
 mod settings;
 mod tool;
 
-pub use self::names::PREFIX;
-pub(crate) use self::names::{is_meant, server_of, tool_name};
+pub use self::names::{PREFIX, server_of};
+pub(crate) use self::names::{is_meant, tool_name};
 pub use self::server::McpServers;
 pub(crate) use self::session::McpSession;
 pub use self::settings::{McpServerSettings, McpSettings, McpSettingsError};

@@ -87,7 +87,7 @@ impl UnjudgedCall {
     }
 
     /// Whether this event is that of the call.
-    pub fn is_begun_by(&self, draft: &Draft) -> bool {
+    pub fn is_started_by(&self, draft: &Draft) -> bool {
         draft.kind == "tool.invoked" && text(&draft.data, "tool_call_id") == Some(&self.id)
     }
 }
@@ -341,9 +341,11 @@ mod tests {
         let asked: Vec<_> = calls.iter().map(|call| (call.tool.as_str(), call.destructive)).collect();
         assert_eq!(asked, [("delete", false), ("delete", true), ("read", false)]);
         assert!(calls.iter().all(|call| call.server == "files") && recording.take_unjudged().is_empty());
-        let begun: Vec<usize> =
-            calls.iter().filter_map(|call| drafts.iter().position(|draft| call.is_begun_by(draft))).collect();
-        assert!(begun.is_sorted() && begun.len() == 3, "{begun:?}");
+        let started: Vec<usize> = calls
+            .iter()
+            .filter_map(|call| drafts.iter().position(|draft| call.is_started_by(draft)))
+            .collect();
+        assert!(started.is_sorted() && started.len() == 3, "{started:?}");
         let verdict = CallVerdict { verdict: "allow".to_owned(), ..CallVerdict::default() };
         assert_eq!(
             calls[1].judged(verdict).data,

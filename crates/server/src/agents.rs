@@ -265,12 +265,20 @@ fn read_policy(path: &Path, tools: &Tools, mcp: &McpServers) -> Result<Policy, S
     let unusable = |why: String| StartError::usage(format!("policy.file: {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|why| unusable(why.to_string()))?;
     let policy = Policy::parse(&text).map_err(|why| unusable(why.to_string()))?;
-    // What tools a server has is known when a run reaches it.
-    let servers: Vec<String> = mcp.names().map(|server| format!("{}{server}__", mcp::PREFIX)).collect();
+    // What tools a server has is known when a run reaches it, or when a connection to it is recorded.
+    let beginning = |server: &str| format!("{}{server}__", mcp::PREFIX);
+    let mut servers: Vec<String> = mcp.names().map(beginning).collect();
+    for (rule, tool) in policy.tools_named() {
+        let server = mcp::server_of(tool).filter(|server| !mcp.names().any(|known| known == *server));
+        if let Some(server) = server {
+            tracing::warn!(
+                "policy.file: rule `{rule}` is about the MCP server {server}, which is not configured; it only applies to recorded calls"
+            );
+            servers.push(beginning(server));
+        }
+    }
     let names: Vec<&str> = tools.names().collect();
-    let elsewhere =
-        policy.check_tools(names.into_iter(), &servers).map_err(|why| unusable(why.to_string()))?;
-    elsewhere.iter().for_each(|words| tracing::warn!("policy.file: {words}"));
+    policy.check_tools(names.into_iter(), &servers).map_err(|why| unusable(why.to_string()))?;
     Ok(policy)
 }
 

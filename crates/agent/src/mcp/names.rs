@@ -28,7 +28,7 @@ pub(crate) fn tool_name(server: &str, tool: &str) -> String {
 }
 
 /// The server that a name, or a pattern of names, is about.
-pub(crate) fn server_of(name: &str) -> Option<&str> {
+pub fn server_of(name: &str) -> Option<&str> {
     let (server, _) = name.strip_prefix(PREFIX)?.split_once(BETWEEN)?;
     Some(server)
 }

@@ -7,7 +7,6 @@ use recount_event::family::tool::RiskLevel;
 use serde::Deserialize;
 
 use crate::limits;
-use crate::mcp::server_of;
 use crate::paths::revision;
 use crate::policy::{Action, Policy, Rule, ToolPattern, is_grave, path_glob};
 use crate::schema::nearest;
@@ -80,28 +79,27 @@ impl Policy {
         Ok(Policy { rules, digest: Some(revision(text.as_bytes())) })
     }
 
+    /// The id of each rule, and the name of a tool or the beginning of names that it is about.
+    pub fn tools_named(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.rules.iter().map(|rule| {
+            let (ToolPattern::Name(said) | ToolPattern::Prefix(said)) = &rule.tool;
+            (rule.id.as_str(), said.as_str())
+        })
+    }
+
     /// Whether every rule is about a tool that is there; one that is not would silently do nothing.
-    /// `servers`: how names of tools begin whose ends are not known. Tools of other MCP servers may be those of recorded
-    /// connections; rules about them are answered, in words for the operator.
+    /// `servers`: how names of tools begin whose ends are not known.
     pub fn check_tools<'a>(
         &self,
         names: impl Iterator<Item = &'a str> + Clone,
         servers: &[String],
-    ) -> Result<Vec<String>, PolicyError> {
-        let mut elsewhere = Vec::new();
+    ) -> Result<(), PolicyError> {
         for rule in &self.rules {
             if servers.iter().any(|beginning| rule.tool.may_fit(beginning)) {
                 continue;
             }
             if !names.clone().any(|name| rule.tool.fits(name)) {
                 let (ToolPattern::Name(said) | ToolPattern::Prefix(said)) = &rule.tool;
-                if let Some(server) = server_of(said) {
-                    elsewhere.push(format!(
-                        "rule `{}` is about the MCP server {server}, which is not configured; it only applies to recorded calls",
-                        rule.id
-                    ));
-                    continue;
-                }
                 let near = nearest(said, names.clone());
                 let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
                 return Err(PolicyError(format!(
@@ -110,7 +108,7 @@ impl Policy {
                 )));
             }
         }
-        Ok(elsewhere)
+        Ok(())
     }
 }
 

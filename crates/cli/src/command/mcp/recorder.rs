@@ -1,6 +1,7 @@
 //! Records one connection as an external run: created with its first message, appended to exactly once, whatever the server
 //! does meanwhile. See [`McpRecorder::run`].
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use recount_aaep_kit::World;
@@ -194,37 +195,19 @@ impl McpRecorder {
 
     /// Asks the server's policy about each call that waits, and puts its verdict behind the event of the call.
     async fn judge(&mut self) -> Result<(), ClientError> {
-        let mut known: BTreeMap<(String, String, bool), CallVerdict> = BTreeMap::new();
+        let key = |call: &UnjudgedCall| (call.server.clone(), call.tool.clone(), call.destructive);
+        let mut known = BTreeMap::new();
         for call in &self.unjudged {
-            let key = (call.server.clone(), call.tool.clone(), call.destructive);
-            if !known.contains_key(&key) {
-                let verdict =
-                    match self.client.judge_mcp_call(&call.server, &call.tool, call.destructive).await {
-                        Ok(said) => CallVerdict {
-                            verdict: said.verdict,
-                            risk_level: Some(said.risk_level),
-                            irreversible: Some(said.irreversible),
-                            policy_id: said.policy_id,
-                            reason: said.reason,
-                            policy_digest: said.policy_digest,
-                        },
-                        Err(why) if why.may_pass() => return Err(why),
-                        Err(why) => CallVerdict {
-                            verdict: "unknown".to_owned(),
-                            reason: Some(why.to_string()),
-                            ..CallVerdict::default()
-                        },
-                    };
-                known.insert(key, verdict);
+            if let Entry::Vacant(vacant) = known.entry(key(call)) {
+                vacant.insert(verdict(&self.client, call).await?);
             }
         }
         let mut place = 0;
         for call in std::mem::take(&mut self.unjudged) {
-            let begun = self.waiting.iter().skip(place).position(|draft| call.is_begun_by(draft));
-            let key = (call.server.clone(), call.tool.clone(), call.destructive);
-            if let (Some(begun), Some(verdict)) = (begun, known.get(&key)) {
+            let started = self.waiting.iter().skip(place).position(|draft| call.is_started_by(draft));
+            if let (Some(started), Some(verdict)) = (started, known.get(&key(&call))) {
                 let draft = call.judged(verdict.clone());
-                place += begun + 1;
+                place += started + 1;
                 self.waiting_bytes += size(&draft);
                 self.waiting.insert(place, draft);
             }
@@ -257,6 +240,25 @@ impl McpRecorder {
             bytes <= limits::MCP_BATCH_BYTES_MAX
         };
         self.waiting.iter().take(limits::MCP_BATCH_EVENTS_MAX).take_while(fits).count().max(1)
+    }
+}
+
+/// An error is one that may pass; any other is the verdict.
+async fn verdict(client: &Client, call: &UnjudgedCall) -> Result<CallVerdict, ClientError> {
+    match client.judge_mcp_call(&call.server, &call.tool, call.destructive).await {
+        Ok(said) => Ok(CallVerdict {
+            verdict: said.verdict,
+            risk_level: Some(said.risk_level),
+            irreversible: Some(said.irreversible),
+            policy_id: said.policy_id,
+            reason: said.reason,
+            policy_digest: said.policy_digest,
+        }),
+        Err(why) if why.may_pass() => Err(why),
+        Err(why) => {
+            let reason = Some(why.to_string());
+            Ok(CallVerdict { verdict: "unknown".to_owned(), reason, ..CallVerdict::default() })
+        }
     }
 }
 
