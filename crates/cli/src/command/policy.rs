@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::pages::gather;
 use crate::render::clean;
 
-/// List and revoke allowances: calls that need no further approval; check a tool of an MCP server
+/// Manage allowances (calls that need no further approval), and check rules
 #[derive(Args)]
 pub(super) struct Policy {
     #[command(subcommand)]
