@@ -14,25 +14,20 @@ impl Agent {
     /// As a call of our own would be judged: by the rules, and by what the configuration says of a server of that name.
     /// Of a server that is not configured the rules alone decide; where none fits, its calls need an approval.
     pub(crate) fn judged(&self, call: &ForeignMcpCall) -> ForeignVerdict {
-        let name = tool_name(&call.server, &call.tool);
-        let mut origin = McpOrigin {
-            server: call.server.clone(),
-            tool: call.tool.clone(),
-            approval: Approval::RequireApproval,
-        };
-        // A call of an MCP server names no path, host or command, so that its input changes no verdict.
-        let assessment = assess_call(&origin, call.destroys, &Value::Null);
-        // Nothing is known of where another agent works.
+        let ForeignMcpCall { server, tool, destroys } = call;
+        let name = tool_name(server, tool);
+        // A call of an MCP server names no path, host or command, so its input changes no verdict.
+        let assessment = assess_call(server, tool, (*destroys, false), &Value::Null);
+        // Where another agent works is unknown.
         let setting = Setting {
             workspace_mode: WorkspaceMode::InPlace,
             root: "/".into(),
             sandboxed: false,
             network: true,
         };
-        let configured = self.settings.mcp.approval(&call.server, &call.tool);
-        if configured.is_some() || self.policy().has_rule(&name, &assessment, &setting) {
-            origin.approval = configured.unwrap_or(Approval::Auto);
-        }
+        let by_rule = || self.policy().has_rule(&name, &assessment, &setting).then_some(Approval::Auto);
+        let approval = self.settings.mcp.approval(server, tool).or_else(by_rule).unwrap_or_default();
+        let origin = McpOrigin { server: server.clone(), tool: tool.clone(), approval };
         let verdict = self.policy().judge(&name, &assessment, &setting, Some(&origin));
         let (mut risk, mut reversibility) = (assessment.risk, assessment.reversibility);
         let fate = match verdict {

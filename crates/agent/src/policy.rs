@@ -114,6 +114,8 @@ struct Rule {
     timeout_seconds: Option<u64>,
     default_decision: Option<DefaultDecision>,
     reason: Option<String>,
+    /// Whether its MCP server is only recorded, so that it need not be configured.
+    recorded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]

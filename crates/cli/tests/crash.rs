@@ -177,6 +177,7 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
     let mut end = course.end.subscribe();
     let begin = |cursor| course.client.tail(source.clone(), cursor, Until::Ended);
     let mut tail: Tail = begin(None);
+    let mut was_connected = false;
     loop {
         let at_the_end = |end: Option<u64>| end.is_some() && source == Source::Feed && cursor >= end;
         if at_the_end(*end.borrow_and_update()) {
@@ -189,6 +190,7 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
                 continue;
             }
         };
+        was_connected |= matches!(told, Some(Ok(_)));
         match told {
             None => return seen,
             Some(Ok(Told::Event { cursor: place, envelope })) => {
@@ -208,9 +210,9 @@ async fn follow(course: &Course, source: Source, resuming: Resuming) -> Vec<Stri
                     tail = begin(cursor);
                 }
             }
-            // A tail goes on by itself once it has been connected; before that it says so and ends.
+            // A tail reconnects by itself once it was connected; before that every failure is final.
             Some(Err(ClientError::Unreachable { .. }))
-                if matches!(resuming, Resuming::Anew) || cursor.is_none() =>
+                if matches!(resuming, Resuming::Anew) || !was_connected =>
             {
                 course.server_up().await;
                 tail = begin(cursor);

@@ -290,13 +290,12 @@ pub(crate) fn yes_or_no(name: &str, said: Option<&str>) -> Accepted<Option<bool>
 /// The name of an MCP server or of its tool, in a path.
 pub(crate) fn mcp_name(name: &str, said: String) -> Accepted<String> {
     let most = query::MCP_NAME_MAX;
-    match said.chars().count() {
-        1.. if said.chars().count() <= most => Ok(said),
-        chars => Err(Refusal::new(
-            Code::ParameterInvalid,
-            format!("{name} has {chars} characters; send 1 to {most}"),
-        )),
+    let chars = said.chars().count();
+    if !(1..=most).contains(&chars) {
+        let detail = format!("{name} has {chars} characters; send 1 to {most}");
+        return Err(Refusal::new(Code::ParameterInvalid, detail));
     }
+    Ok(said)
 }
 
 /// A text to filter by; an empty one is none.

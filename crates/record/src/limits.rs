@@ -21,7 +21,7 @@ pub const TITLE_BYTES_MAX: usize = 80;
 
 /// Requests of an MCP client that are remembered until they are answered. Of more, the answers are kept alone.
 pub const MCP_REQUESTS_OPEN_MAX: usize = 1_000;
-/// Tools of an MCP server that are remembered as destructive; others count as harmless.
+/// Tools of an MCP server that are remembered as destructive. If there are as many, all its tools count as destructive.
 pub const MCP_TOOLS_DESTRUCTIVE_MAX: usize = 1_000;
 
 /// Bytes of names: of tools, kinds, codes; the rest is cut.

@@ -40,12 +40,12 @@ pub struct McpRecording {
     /// Requests of the client without an answer, by their id as JSON.
     open: BTreeMap<String, Request>,
     calls: u64,
-    /// Tools of which the server says that a call may destroy something.
+    /// Tools of which the server says that a call may destroy something. If it is full, every tool counts as one.
     destructive: BTreeSet<String>,
     unjudged: Vec<UnjudgedCall>,
 }
 
-/// A call about which no policy was asked yet.
+/// A call that has no verdict yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnjudgedCall {
     id: String,
@@ -54,7 +54,7 @@ pub struct UnjudgedCall {
     pub destructive: bool,
 }
 
-/// What a policy says about a call, which is carried out whatever it says.
+/// The verdict of a policy on a call. It has no effect on the call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallVerdict {
     /// `allow`, `ask`, `block`, or `unknown` where no policy could be asked.
@@ -67,7 +67,7 @@ pub struct CallVerdict {
 }
 
 impl UnjudgedCall {
-    /// The verdict as an event, which belongs right behind that of the call.
+    /// The verdict as an event, to be appended directly after the call's `tool.invoked`.
     pub fn judged(&self, verdict: CallVerdict) -> Draft {
         let fields = Fields::new()
             .put("tool_call_id", self.id.as_str())
@@ -130,7 +130,7 @@ impl McpRecording {
         self.recording.drain()
     }
 
-    /// Takes the calls of what was drained that a policy is to be asked about.
+    /// Takes the drained calls that need a verdict.
     pub fn take_unjudged(&mut self) -> Vec<UnjudgedCall> {
         std::mem::take(&mut self.unjudged)
     }
@@ -218,7 +218,8 @@ impl McpRecording {
             id: call.clone(),
             server: self.server.clone(),
             tool: named.to_owned(),
-            destructive: self.destructive.contains(named),
+            destructive: self.destructive.contains(named)
+                || self.destructive.len() >= limits::MCP_TOOLS_DESTRUCTIVE_MAX,
         });
         self.recording.call(CallStart {
             foreign_id: call.clone(),
@@ -346,6 +347,14 @@ mod tests {
             .filter_map(|call| drafts.iter().position(|draft| call.is_started_by(draft)))
             .collect();
         assert!(started.is_sorted() && started.len() == 3, "{started:?}");
+        // What is beyond the bound is never taken for harmless.
+        let tools: Vec<Value> = (0..=limits::MCP_TOOLS_DESTRUCTIVE_MAX)
+            .map(|at| json!({"name": format!("t{at}"), "annotations": {"destructiveHint": true}}))
+            .collect();
+        recording.line(Client, r#"{"id":5,"method":"tools/list"}"#);
+        recording.line(Server, &json!({"id": 5, "result": {"tools": tools}}).to_string());
+        recording.line(Client, r#"{"id":6,"method":"tools/call","params":{"name":"t1000"}}"#);
+        assert!(recording.take_unjudged()[0].destructive);
         let verdict = CallVerdict { verdict: "allow".to_owned(), ..CallVerdict::default() };
         assert_eq!(
             calls[1].judged(verdict).data,

@@ -268,14 +268,12 @@ fn read_policy(path: &Path, tools: &Tools, mcp: &McpServers) -> Result<Policy, S
     // What tools a server has is known when a run reaches it, or when a connection to it is recorded.
     let beginning = |server: &str| format!("{}{server}__", mcp::PREFIX);
     let mut servers: Vec<String> = mcp.names().map(beginning).collect();
-    for (rule, tool) in policy.tools_named() {
-        let server = mcp::server_of(tool).filter(|server| !mcp.names().any(|known| known == *server));
-        if let Some(server) = server {
-            tracing::warn!(
-                "policy.file: rule `{rule}` is about the MCP server {server}, which is not configured; it only applies to recorded calls"
-            );
-            servers.push(beginning(server));
-        }
+    for (rule, tool) in policy.recorded() {
+        let server = mcp::server_of(tool).ok_or_else(|| {
+            let such = "use `recorded` with tools of one MCP server, such as mcp__files__*";
+            unusable(format!("rule `{rule}`: `tool` is `{tool}`; {such}"))
+        })?;
+        servers.push(beginning(server));
     }
     let names: Vec<&str> = tools.names().collect();
     policy.check_tools(names.into_iter(), &servers).map_err(|why| unusable(why.to_string()))?;

@@ -36,15 +36,24 @@ impl McpTool {
     }
 }
 
-/// What is known of any call of such a tool.
-pub(crate) fn assess_call(origin: &McpOrigin, destroys: bool, input: &Value) -> Assessment {
-    let McpOrigin { server, tool, .. } = origin;
+/// What is known of any call of such a tool. `destroys` and `reads`: as the server says.
+pub(crate) fn assess_call(
+    server: &str,
+    tool: &str,
+    (destroys, reads): (bool, bool),
+    input: &Value,
+) -> Assessment {
     Assessment {
         risk: RiskLevel::Medium,
         reversibility: if destroys { Reversibility::Irreversible } else { Reversibility::Reversible },
         summary: cut(&format!("{tool} of {server}: {input}"), limits::SUMMARY_CHARS_MAX),
         action: format!("Call the tool {} of the MCP server {server}.", cut(tool, limits::NAMED_CHARS_MAX)),
-        consequence: String::new(),
+        consequence: match (destroys, reads) {
+            (true, _) => "The server says that the call may destroy something.",
+            (_, true) => "The server says that the call only reads.",
+            _ => "What the call does is up to the server.",
+        }
+        .to_owned(),
         targets: Targets::default(),
         writes: true,
     }
@@ -72,13 +81,8 @@ impl Tool for McpTool {
     }
 
     fn assess(&self, input: &Value) -> Assessment {
-        let consequence = match (self.listed.destroys, self.listed.reads) {
-            (true, _) => "The server says that the call may destroy something.",
-            (_, true) => "The server says that the call only reads.",
-            _ => "What the call does is up to the server.",
-        };
-        let of_call = assess_call(&self.origin, self.listed.destroys, input);
-        Assessment { consequence: consequence.to_owned(), ..of_call }
+        let McpOrigin { server, tool, .. } = &self.origin;
+        assess_call(server, tool, (self.listed.destroys, self.listed.reads), input)
     }
 
     fn run<'a>(&'a self, mut job: Job<'a>) -> BoxFuture<'a, Outcome> {

@@ -38,6 +38,8 @@ struct WrittenRule {
     timeout_seconds: Option<u64>,
     default_decision: Option<DefaultDecision>,
     reason: Option<String>,
+    #[serde(default)]
+    recorded: bool,
 }
 
 impl Policy {
@@ -79,9 +81,9 @@ impl Policy {
         Ok(Policy { rules, digest: Some(revision(text.as_bytes())) })
     }
 
-    /// The id of each rule, and the name of a tool or the beginning of names that it is about.
-    pub fn tools_named(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.rules.iter().map(|rule| {
+    /// The rules that say that their server is only recorded: the id of each, and the name of a tool or the beginning of names.
+    pub fn recorded(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.rules.iter().filter(|rule| rule.recorded).map(|rule| {
             let (ToolPattern::Name(said) | ToolPattern::Prefix(said)) = &rule.tool;
             (rule.id.as_str(), said.as_str())
         })
@@ -197,6 +199,7 @@ impl Rule {
             timeout_seconds: written.timeout_seconds,
             default_decision: written.default_decision,
             reason,
+            recorded: written.recorded,
         })
     }
 }

@@ -308,8 +308,17 @@ fn what_is_wrong_names_the_rule_and_the_key() {
         Policy::parse(RULES).unwrap().check_tools(["edit_file", "shell_exec"].into_iter(), &[]),
         Ok(())
     );
-    let named = Policy::parse("[[rules]]\nid = \"a\"\ntool = \"mcp__files__*\"\naction = \"block\"").unwrap();
-    assert_eq!(named.tools_named().collect::<Vec<_>>(), [("a", "mcp__files__")]);
+    // A server that is not configured is an error, unless the rule says that it is only recorded.
+    let recorded = |more: &str| {
+        let rule = format!("[[rules]]\nid = \"a\"\ntool = \"mcp__files__*\"\naction = \"block\"\n{more}");
+        Policy::parse(&rule).unwrap()
+    };
+    let unmarked = recorded("");
+    let servers = ["mcp__tickets__".to_owned()];
+    let told = unmarked.check_tools(["grep"].into_iter(), &servers).unwrap_err().to_string();
+    assert!(told.contains("rule `a`: `tool` is `mcp__files__`, and no tool is called so"), "{told}");
+    assert_eq!(unmarked.recorded().count(), 0);
+    assert_eq!(recorded("recorded = true").recorded().collect::<Vec<_>>(), [("a", "mcp__files__")]);
 }
 
 /// What is at a bound is taken, and what is one beyond it is refused.

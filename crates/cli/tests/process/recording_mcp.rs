@@ -64,11 +64,13 @@ id = "no-secrets"
 tool = "mcp__files__read_secret"
 action = "block"
 reason = "secrets are not for agents"
+recorded = true
 
 [[rules]]
 id = "files"
 tool = "mcp__files__*"
 action = "allow"
+recorded = true
 "#;
 
 /// Runs the recorder with everything that the client sends, to its end.
@@ -179,11 +181,28 @@ fn without_a_server_of_ours_the_connection_works_as_ever() {
 fn each_call_is_recorded_with_what_the_policy_says_about_it() {
     let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (policy, server_script) = (folder.path().join("policy.toml"), folder.path().join("listing"));
-    std::fs::write(&policy, POLICY).unwrap();
     std::fs::write(&server_script, LISTING).unwrap();
-    let mut serve = recount();
-    serve.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(data.path()).arg("--policy").arg(&policy);
-    let server = Server::of(&mut serve).listening();
+    let serve = |data: &Path| {
+        let mut serve = recount();
+        serve.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(data).arg("--policy").arg(&policy);
+        serve
+    };
+    // A rule about a server that is neither configured nor said to be recorded may be a typing error.
+    for (rules, said) in [
+        (
+            POLICY.replace("recorded = true", ""),
+            "rule `no-secrets`: `tool` is `mcp__files__read_secret`, and no tool",
+        ),
+        (
+            POLICY.replace("mcp__files__*", "*"),
+            "rule `files`: `tool` is ``; use `recorded` with tools of one MCP server",
+        ),
+    ] {
+        std::fs::write(&policy, rules).unwrap();
+        crate::server::Answer::of(&mut serve(data.path())).bad(2, said);
+    }
+    std::fs::write(&policy, POLICY).unwrap();
+    let server = Server::of(&mut serve(data.path())).listening();
     let call = |name: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"{name}"}}}}"#)
     };

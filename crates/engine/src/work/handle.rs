@@ -21,7 +21,7 @@ impl WorkHandle {
         self.attached.get()
     }
 
-    /// What the policy says about a call that another agent makes; nothing where nobody is attached who has one.
+    /// The policy's verdict on a call of another agent; `None` without a performer that has a policy.
     pub fn judge_mcp_call(&self, call: &ForeignMcpCall) -> Option<ForeignVerdict> {
         self.performer()?.judge_mcp_call(call)
     }

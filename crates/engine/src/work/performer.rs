@@ -33,7 +33,7 @@ pub trait Performer: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What the policy says about a call that another agent makes. Does nothing, and asks nobody.
+    /// The policy's verdict on a call of another agent. It has no effect on the call.
     fn judge_mcp_call(&self, _call: &ForeignMcpCall) -> Option<ForeignVerdict> {
         None
     }

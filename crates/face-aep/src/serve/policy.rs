@@ -1,4 +1,4 @@
-//! What the policy says about calls that other agents make. Nothing is done and nobody is asked.
+//! The policy's verdict on calls of other agents. It has no effect on them.
 
 use ::http::StatusCode;
 use axum::extract::RawQuery;
@@ -25,8 +25,7 @@ pub(super) async fn judge_mcp_call(
         destroys: destroys == Some(true),
     };
     let verdict = face.engine.work().judge_mcp_call(&call).ok_or_else(|| {
-        let nobody = "this server executes no runs, so that it has no policy";
-        Refusal::new(Code::KindUnavailable, nobody)
+        Refusal::new(Code::KindUnavailable, "this server executes no runs and has no policy")
     })?;
     Ok(json(StatusCode::OK, &One::new("policy_verdict", project::policy_verdict(verdict))))
 }

@@ -26,7 +26,7 @@ pub(super) struct McpRecorder {
     producer: Producer,
     waiting: VecDeque<Draft>,
     waiting_bytes: usize,
-    /// Calls of which no policy was asked yet. Their events wait, and are not part of a batch.
+    /// Calls without a verdict. Their events are in `waiting` and in no batch yet.
     unjudged: Vec<UnjudgedCall>,
     /// Events of the batch that was sent and not answered; it is sent again with the same.
     in_flight: Option<usize>,
@@ -193,7 +193,7 @@ impl McpRecorder {
         }
     }
 
-    /// Asks the server's policy about each call that waits, and puts its verdict behind the event of the call.
+    /// Requests the server's verdict on each waiting call, and inserts it directly after the call's event.
     async fn judge(&mut self) -> Result<(), ClientError> {
         let key = |call: &UnjudgedCall| (call.server.clone(), call.tool.clone(), call.destructive);
         let mut known = BTreeMap::new();
@@ -243,7 +243,7 @@ impl McpRecorder {
     }
 }
 
-/// An error is one that may pass; any other is the verdict.
+/// Returns only errors that may pass; any other error becomes the verdict `unknown`.
 async fn verdict(client: &Client, call: &UnjudgedCall) -> Result<CallVerdict, ClientError> {
     match client.judge_mcp_call(&call.server, &call.tool, call.destructive).await {
         Ok(said) => Ok(CallVerdict {
