@@ -2,7 +2,8 @@
 //! does, what it is about to do, and what it needs to know.
 //!
 //! This crate reads no clock, opens no socket and draws no randomness; all of that comes from the caller. It
-//! needs `serde`, `serde_json`, `thiserror` and `unicode-segmentation`.
+//! needs `recount-json`, a scanner of JSON without dependencies, and `serde`, `serde_json`, `thiserror`, `twox-hash` and
+//! `unicode-segmentation`.
 //!
 //! # Reading
 //!

@@ -86,7 +86,7 @@ pub const NUMBER_NAME_BYTES: usize = 40;
 /// the rest is passed over, and it is reported as too long.
 pub const PIECE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Findings on one text; what else is wrong with it is not listed.
+/// Findings on one text, errors before all others; what else is wrong with it is not listed.
 pub const FINDINGS_PER_TEXT_MAX: usize = 64;
 
 /// Keys of an object that are told apart by comparing each with all; the keys of larger ones are sorted.

@@ -40,6 +40,39 @@ fn parts_beyond_the_limit_are_not_followed_and_that_is_said_once() {
     assert_eq!(ids, ["limit.session"]);
 }
 
+/// D4 of what must not pass: a call that cannot be undone, of a producer beyond those that are followed.
+#[test]
+fn a_call_that_cannot_be_undone_is_not_excused_by_the_limit() {
+    let mut checker = Checker::new(Options::default());
+    checker.text(1, &event("session.started", 0, 1, ""));
+    let of = |text: String, at: usize| text.replace("\"agent_id\":\"a\"", &format!("\"agent_id\":\"a{at}\""));
+    for at in 1..=limits::SESSION_PARTS_MAX {
+        let progress = format!(r#","progress":{{"step":{at}}}"#);
+        checker.text(at + 1, &of(event("progress.updated", at, 1, &progress), at));
+    }
+    let ids =
+        |checker: &mut Checker| checker.take().iter().map(|finding| finding.rule.id).collect::<Vec<_>>();
+    ids(&mut checker);
+    let call = r#","tool":"t","tool_call_id":"call_1","irreversible":true,"risk_level":"high""#;
+    checker.text(9_000, &of(event("tool.invoked", 9_000, 1, call), 9_000));
+    assert!(ids(&mut checker).contains(&"tool.unconfirmed"));
+}
+
+/// However many notes and warnings stand before an error, it is among the findings.
+#[test]
+fn no_number_of_notes_hides_an_error() {
+    let notes: String =
+        (0..limits::FINDINGS_PER_TEXT_MAX + 9).map(|at| format!(",\"amount{at}_raw\":1")).collect();
+    let call =
+        format!(r#","tool":"t","tool_call_id":"call_1","irreversible":true,"risk_level":"high"{notes}"#);
+    let mut checker = Checker::new(Options::default());
+    checker.text(1, &event("session.started", 0, 1, ""));
+    checker.text(2, &event("tool.invoked", 1, 1, &call));
+    let found = checker.take();
+    assert_eq!(found.len(), limits::FINDINGS_PER_TEXT_MAX);
+    assert!(found.iter().any(|finding| finding.rule.id == "tool.unconfirmed"), "{found:?}");
+}
+
 #[test]
 fn calls_that_are_done_make_room() {
     let mut checker = Checker::new(Options::default());
@@ -140,6 +173,12 @@ fn a_finding_never_quotes_more_than_its_bound() {
         }
         texts.push(whole.replace(&format!("\"{name}\""), &format!("\"{letters}\"")));
     }
+    // Texts that are no JSON, with something long where the fault is.
+    for wrong in ["tru", "1e", "\"\\ud800\"", "[1,", "{\"b\":1,\"b\":2}"] {
+        texts.push(format!("{{\"{letters}\":{{\"b\":{wrong}}}}}"));
+    }
+    texts.push(format!("{{\"{letters}\":1,\"{letters}\":2}}"));
+    texts.push(format!("{{\"b\":{letters}}}"));
     for text in &texts {
         let mut checker = Checker::new(Options::default());
         checker.text(1, text);

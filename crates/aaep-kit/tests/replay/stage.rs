@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 /// How long anything in these tests may take; reached only when it will never come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A recording out of the corpus, by name.
 pub(crate) fn recording(name: &str) -> String {

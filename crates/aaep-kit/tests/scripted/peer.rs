@@ -24,7 +24,7 @@ impl Over {
 }
 
 /// Longer than anything takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A subscriber.
 pub(crate) struct Peer {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// How long anything may take; reached only when it will never come.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 const MISSING: &str = "speech-dispatcher cannot be started; install it: apt-get install -y --no-install-recommends speech-dispatcher";
 

@@ -6,7 +6,7 @@ use super::{Finding, Findings, Profile, Rule, lint};
 use crate::field::Field;
 use crate::json::{Node, Reader, SyntaxError};
 use crate::kind::{Kind, Named};
-use crate::quote::quote;
+use crate::quote::{bounded, quote};
 use crate::reading::Reading;
 use crate::rules;
 use crate::shape::{Misfit, MisfitKind};
@@ -48,9 +48,9 @@ pub(crate) fn syntax(error: &SyntaxError, findings: &mut Findings) {
         severity,
         line: 0,
         event_id: None,
-        path: error.path.clone(),
+        path: bounded(error.path.clone()),
         place: error.place,
-        message: error.fault.to_string(),
+        message: bounded(error.fault.to_string()),
     });
 }
 

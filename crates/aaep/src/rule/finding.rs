@@ -58,7 +58,7 @@ impl Findings {
     }
 
     /// The next text begins; answers how many findings there are. Of each text at most
-    /// [`crate::limits::FINDINGS_PER_TEXT_MAX`] are kept.
+    /// [`crate::limits::FINDINGS_PER_TEXT_MAX`] are kept, errors before all others.
     pub(crate) fn begin(&mut self) -> usize {
         self.began = self.found.len();
         self.began
@@ -78,7 +78,8 @@ impl Findings {
         message: impl FnOnce() -> String,
     ) {
         let Some(severity) = rule.severity(self.profile) else { return };
-        if self.found.len() - self.began >= crate::limits::FINDINGS_PER_TEXT_MAX {
+        if self.found.len() - self.began >= crate::limits::FINDINGS_PER_TEXT_MAX && !self.make_room(severity)
+        {
             return;
         }
         self.found.push(Finding {
@@ -90,6 +91,16 @@ impl Findings {
             place: Place::of(text, node.map_or_else(|| text.len() - text.trim_start().len(), Node::offset)),
             message: bounded(message()),
         });
+    }
+
+    /// Gives up the last finding of the present text that is less grave than the next one, so that no number of notes
+    /// hides an error.
+    #[cold]
+    fn make_room(&mut self, severity: Severity) -> bool {
+        let own = &self.found[self.began..];
+        let Some(at) = own.iter().rposition(|finding| finding.severity < severity) else { return false };
+        self.found.remove(self.began + at);
+        true
     }
 
     /// Puts the findings from here on into the order of §3.9 and names the event.

@@ -260,7 +260,9 @@ impl Checker {
                         false
                     }
                 };
-                if counts {
+                // Where a reply to a prompt that is not known is recorded, those to known prompts would be, too.
+                let stray = owner.is_none() && kind == MessageKind::ConfirmationReply;
+                if counts || stray {
                     self.presumed.note_reply();
                 }
                 self.refused += u64::from(!counts && kind == MessageKind::ConfirmationReply);
@@ -458,7 +460,12 @@ fn follow(
     let agent = event.agent().map_or(0, |agent| sum(stand.seed, agent.as_bytes()));
     let number = match track.speakers.iter().position(|speaker| speaker.agent == agent) {
         Some(number) => number,
-        None if track.speakers.len() >= limits::SESSION_PARTS_MAX => return (false, None),
+        None if track.speakers.len() >= limits::SESSION_PARTS_MAX => {
+            if kind == Kind::ToolInvoked {
+                tools::unfollowed(event, findings);
+            }
+            return (false, None);
+        }
         None => {
             track.speakers.push(states::Speaker { agent, ..states::Speaker::default() });
             track.speakers.len() - 1

@@ -1,7 +1,7 @@
 //! Calls that passed because an acceptance of their prompt was presumed: the producer left `awaiting_input` in time and
 //! no reply is recorded. In a recording without replies that is all there can be. In a recording with replies, a reply
-//! to each prompt is expected, also when it was written down after the call. [`PresumedCalls`] holds the calls until
-//! that is known.
+//! to each prompt is expected, also when it was written down after the call, and a reply that allows nothing ends the
+//! presumption. [`PresumedCalls`] holds the calls until that is known.
 //!
 //! It judges no prompt: [`super::prompts`] does.
 
@@ -24,6 +24,25 @@ pub(super) struct PresumedCall {
     /// Its tool, for sentences.
     tool: String,
     irreversible: bool,
+    /// A reply to its prompt that does not allow it.
+    refusal: Option<Refusal>,
+}
+
+/// A reply that was written down after the call, and does not allow it.
+#[derive(Clone, Copy)]
+struct Refusal {
+    /// When it was sent, in microseconds; at the end of time when it does not say. Only an acceptance before counts.
+    moment: i64,
+    rule: &'static rule::Rule,
+    what: &'static str,
+}
+
+/// What a reply to the prompt of a call says of the call.
+enum Word {
+    Allows(i64),
+    Refuses(Refusal),
+    /// It came too late, or is none that the prompt takes.
+    Nothing,
 }
 
 /// All such calls of a recording, the newest last; at [`PRESUMED_CALLS_MAX`] the oldest is judged by what is recorded
@@ -56,34 +75,46 @@ impl PresumedCalls {
             self.oldest = self.calls.pop_front();
         }
         let event_id = rule::bounded(event_id.to_owned());
-        self.calls.push_back(PresumedCall { presumption, session, line, event_id, tool, irreversible });
+        self.calls.push_back(PresumedCall {
+            presumption,
+            session,
+            line,
+            event_id,
+            tool,
+            irreversible,
+            refusal: None,
+        });
     }
 
     /// Takes a reply to the prompt of a call that is held: whether it accepted in time, and what was done.
     pub(super) fn confirm(&mut self, token: u64, reply: &Reading<'_>) -> bool {
-        let node = reply.node();
-        let accepts = node.get("decision").is_some_and(|decision| decision.is("accept"))
-            && node.get("modified_action").is_none();
-        let moment = node.get("timestamp").and_then(Node::str).and_then(|text| Moment::parse(&text));
-        let Some(moment) = moment.filter(|_| accepts).map(|moment| moment.micros) else { return false };
-        let confirmed = |call: &PresumedCall| {
-            let Presumption { token: asked, until, accept, .. } = call.presumption;
-            asked == token && accept && until.is_none_or(|until| moment <= until)
+        let Some(at) = self.calls.iter().position(|call| call.presumption.token == token) else {
+            return false;
         };
-        let Some(at) = self.calls.iter().position(confirmed) else { return false };
-        self.calls.remove(at);
-        self.replied = true;
-        true
+        let call = &mut self.calls[at];
+        match call.word(reply) {
+            Word::Allows(moment) if call.refusal.is_none_or(|refusal| moment < refusal.moment) => {
+                self.calls.remove(at);
+                self.replied = true;
+                true
+            }
+            Word::Refuses(refusal) => {
+                let first = call.refusal.is_none_or(|before| refusal.moment < before.moment);
+                call.refusal = if first { Some(refusal) } else { call.refusal };
+                false
+            }
+            Word::Allows(_) | Word::Nothing => false,
+        }
     }
 
     /// What is found after an event: of the calls of the session that it ended, and of one that had to make room.
     pub(super) fn settle(&mut self, ended: Option<u64>, profile: Profile) -> Vec<Finding> {
         let mut due: Vec<PresumedCall> = self.oldest.take().into_iter().collect();
-        if self.replied
-            && let Some(ended) = ended
-        {
+        if let Some(ended) = ended {
+            let replied = self.replied;
+            let is_due = |call: &PresumedCall| call.session == ended && (replied || call.refusal.is_some());
             let (own, held): (VecDeque<_>, VecDeque<_>) =
-                std::mem::take(&mut self.calls).into_iter().partition(|call| call.session == ended);
+                std::mem::take(&mut self.calls).into_iter().partition(is_due);
             self.calls = held;
             due.extend(own);
         }
@@ -97,13 +128,43 @@ impl PresumedCalls {
     }
 
     fn findings(&self, due: &[PresumedCall], profile: Profile) -> Vec<Finding> {
-        due.iter().filter(|_| self.replied).filter_map(|call| call.finding(profile)).collect()
+        let is_found = |call: &&PresumedCall| self.replied || call.refusal.is_some();
+        due.iter().filter(is_found).filter_map(|call| call.finding(profile)).collect()
     }
 }
 
 impl PresumedCall {
+    fn word(&self, reply: &Reading<'_>) -> Word {
+        let node = reply.node();
+        let Presumption { until, reject, announced, .. } = self.presumption;
+        let decides = |what: &str| node.get("decision").is_some_and(|decision| decision.is(what));
+        let moment = node.get("timestamp").and_then(Node::str).and_then(|text| Moment::parse(&text));
+        let moment = moment.map(|moment| moment.micros);
+        let in_time = moment.is_none_or(|moment| until.is_none_or(|until| moment <= until));
+        let rule = if self.irreversible { &rule::TOOL_UNCONFIRMED } else { &rule::TOOL_BEFORE_ANSWER };
+        let refuses = |rule, what| Word::Refuses(Refusal { moment: moment.unwrap_or(i64::MAX), rule, what });
+        if decides("reject") && reject && in_time {
+            refuses(&rule::TOOL_AFTER_REJECT, "is called after its prompt was rejected")
+        } else if !decides("accept") {
+            Word::Nothing
+        } else if !in_time {
+            match announced {
+                true => Word::Nothing,
+                false => {
+                    refuses(rule, "is called after its prompt was withdrawn, and before it was accepted")
+                }
+            }
+        } else if node.get("modified_action").is_some() {
+            refuses(rule, "is called as its prompt says, which was accepted with a changed action")
+        } else {
+            moment.map_or(Word::Nothing, Word::Allows)
+        }
+    }
+
     fn finding(&self, profile: Profile) -> Option<Finding> {
-        let (rule, what) = if self.irreversible {
+        let (rule, what) = if let Some(refusal) = self.refusal {
+            (refusal.rule, refusal.what)
+        } else if self.irreversible {
             (
                 &rule::TOOL_UNCONFIRMED,
                 "cannot be undone, and no reply to its prompt is among the replies recorded",

@@ -54,8 +54,10 @@ pub(super) struct Presumption {
     pub(super) token: u64,
     /// Until when a reply could be in time, in microseconds.
     pub(super) until: Option<i64>,
-    /// Whether `accept` is among the allowed replies.
-    pub(super) accept: bool,
+    /// Whether `reject` is among the allowed replies.
+    pub(super) reject: bool,
+    /// Whether the producer went on to `calling_tool`; otherwise it had withdrawn the prompt.
+    pub(super) announced: bool,
 }
 
 /// How the time of a prompt was told.
@@ -101,6 +103,10 @@ pub(super) enum Asks {
         action: u64,
         /// Whether it says outright that the action can be undone.
         reversible: bool,
+        /// Whether it says that the action cannot be undone.
+        irreversible: bool,
+        /// Whether it says that the action has high risk.
+        high: bool,
         default_accepts: bool,
         accept: bool,
         reject: bool,
@@ -159,28 +165,50 @@ impl Prompt {
                     }
                     // The change is in words of the subscriber: at least it must not be what was asked for.
                     (None, Some(asked)) => wanted.arguments.is_some_and(|called| called != asked),
-                    (None, None) => !wanted.needs,
+                    (None, None) => !wanted.needs(),
                 };
                 (!shown).then_some(Change::Unmodified)
             }
-            None if !wanted.needs => None,
+            None if !wanted.needs() && !self.is_grave() => None,
             None if other(tool, wanted.tool) || (reversible && wanted.irreversible) => Some(Change::Action),
             None => {
-                arguments.is_some_and(|asked| wanted.arguments != Some(asked)).then_some(Change::Arguments)
+                let changed = |asked: u64| match wanted.arguments {
+                    Some(called) => called != asked,
+                    None => wanted.needs(),
+                };
+                arguments.is_some_and(changed).then_some(Change::Arguments)
             }
         }
     }
 
+    /// Whether it says that what it asks for may not be done without its acceptance.
+    fn is_grave(&self) -> bool {
+        matches!(self.asks, Asks::Leave { irreversible, high, .. } if irreversible || high)
+    }
+
+    /// Whether it asks for this tool with these arguments, as far as both are shown.
+    fn shows(&self, wanted: Wanted) -> bool {
+        matches!(self.asks, Asks::Leave { tool: Some(tool), arguments: Some(arguments), .. }
+            if tool == wanted.tool && wanted.arguments == Some(arguments))
+    }
+
     /// Why its acceptance is presumed: no reply is recorded, and no default explains the call.
     fn presumption(&self, wanted: Wanted) -> Option<Presumption> {
-        let Asks::Leave { accept, .. } = self.asks else { return None };
+        let Asks::Leave { reject, irreversible, .. } = self.asks else { return None };
         // The default may come before its time when everybody who could reply has left.
-        let by_default = self.default_accepts() && (!wanted.irreversible || self.is_over(self.settled, 0));
+        let lasting = wanted.irreversible || irreversible;
+        let by_default = self.default_accepts() && (!lasting || self.is_over(self.settled, 0));
         let until = match (self.deadline, self.settled) {
             (Some(deadline), Some(settled)) => Some(deadline.min(settled)),
             (deadline, settled) => deadline.or(settled),
         };
-        (!by_default).then_some(Presumption { token: self.token, until, accept })
+        let presumption = Presumption { token: self.token, until, reject, announced: self.went_to_call };
+        (!by_default).then_some(presumption)
+    }
+
+    /// Whether a reply could have accepted it.
+    fn takes_accept(&self) -> bool {
+        !matches!(self.asks, Asks::Leave { accept: false, .. })
     }
 
     fn default_accepts(&self) -> bool {
@@ -225,16 +253,32 @@ pub(super) struct Wanted {
     /// Sum of `args_summary`.
     pub(super) arguments: Option<u64>,
     pub(super) irreversible: bool,
+    /// Whether it says that it has high risk.
+    pub(super) high: bool,
+}
+
+impl Wanted {
     /// Whether it may not be made without an accepted prompt.
-    pub(super) needs: bool,
+    fn needs(self) -> bool {
+        self.irreversible || self.high
+    }
+
+    /// A call that leaves out its flags is no less grave than its prompt says.
+    fn raise(&mut self, prompt: &Prompt) {
+        if let Asks::Leave { irreversible, high, .. } = prompt.asks {
+            self.irreversible |= irreversible;
+            self.high |= high;
+        }
+    }
 }
 
 /// Looks for the prompt of a call (G-35): one that names it, else the newest of the same producer that names nothing.
-/// One acceptance allows one call that needs it.
-pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked {
+/// One acceptance allows one call that needs it. Afterwards the call is as grave as its prompt says.
+pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: &mut Wanted) -> Asked {
     let Stand { speaker, unseen, .. } = stand;
-    let Wanted { call, tool, needs, .. } = wanted;
-    let unasked = if unseen { Asked::Unseen } else { Asked::Unasked };
+    let (Wanted { call, tool, .. }, needs) = (*wanted, wanted.needs());
+    // A session that shows prompts kept none from who recorded it.
+    let unasked = if unseen && prompts.is_empty() { Asked::Unseen } else { Asked::Unasked };
     if prompts.is_empty() {
         return if needs { unasked } else { Asked::Fine };
     }
@@ -254,13 +298,22 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked
         .find(|prompt| names(prompt) && prompt.standing != Standing::Used);
     if let Some(prompt) = linked {
         prompt.followed = true;
-        let asked = judge(prompt, stand, wanted);
+        let asked = judge(prompt, stand, *wanted);
+        wanted.raise(prompt);
         if matches!(asked, Asked::Fine | Asked::Presumed(_) | Asked::Changed(_)) {
             prompt.standing = Standing::Used;
         }
         return asked;
     }
     if !needs {
+        // The same once more, under another id and without its flags.
+        let shows = |prompt: &&mut Prompt| prompt.is_grave() && prompt.shows(*wanted);
+        if let Some(prompt) = prompts.iter_mut().rev().filter(own).find(shows) {
+            prompt.followed = true;
+            let asked = judge(prompt, stand, *wanted);
+            wanted.raise(prompt);
+            return asked;
+        }
         let newest = prompts.iter_mut().rev().filter(own).find(|prompt| unlinked(prompt));
         return match newest {
             // Nothing at all happened since the rejection: this is what was rejected (A.8.5).
@@ -280,7 +333,7 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked
         if !unlinked(prompt) || prompt.standing == Standing::Used {
             continue;
         }
-        match judge(prompt, stand, wanted) {
+        match judge(prompt, stand, *wanted) {
             asked @ (Asked::Fine | Asked::Presumed(_)) => {
                 prompt.standing = Standing::Used;
                 prompt.followed = true;
@@ -300,11 +353,13 @@ pub(super) fn ask(prompts: &mut [Prompt], stand: Stand, wanted: Wanted) -> Asked
 fn judge(prompt: &Prompt, stand: Stand, wanted: Wanted) -> Asked {
     match prompt.standing {
         Standing::Accepted | Standing::Modified | Standing::Presumed | Standing::Answered => {
-            let presumption = || {
-                let presumed = prompt.standing == Standing::Presumed;
-                prompt.presumption(wanted).filter(|_| presumed).map_or(Asked::Fine, Asked::Presumed)
-            };
-            prompt.change(wanted).map_or_else(presumption, Asked::Changed)
+            let presumed = prompt.standing == Standing::Presumed;
+            match (prompt.change(wanted), prompt.presumption(wanted).filter(|_| presumed)) {
+                (Some(change), _) => Asked::Changed(change),
+                (None, Some(_)) if !prompt.takes_accept() => Asked::Unaccepted,
+                (None, Some(presumption)) => Asked::Presumed(presumption),
+                (None, None) => Asked::Fine,
+            }
         }
         Standing::Unaccepted => Asked::Unaccepted,
         Standing::Used => Asked::Unasked,
@@ -312,7 +367,7 @@ fn judge(prompt: &Prompt, stand: Stand, wanted: Wanted) -> Asked {
         Standing::TimedOut => Asked::TimedOut,
         Standing::Open if prompt.is_over(stand.moment, 0) => {
             if prompt.default_accepts() {
-                Asked::Fine
+                prompt.change(wanted).map_or(Asked::Fine, Asked::Changed)
             } else {
                 Asked::TimedOut
             }
@@ -381,6 +436,7 @@ fn leave(event: &Reading<'_>, seed: u64) -> Asks {
     let named = |name: &str| Some(sum(seed, context?.get(name)?.str()?.as_bytes()));
     let allowed = event.get(Field::AllowedReplies);
     let allows = |decision: &str| allowed.is_none_or(|allowed| allowed.items().any(|item| item.is(decision)));
+    let (irreversible, high) = gravity(event);
     Asks::Leave {
         call: named("tool_call_id"),
         tool: named("tool"),
@@ -388,10 +444,18 @@ fn leave(event: &Reading<'_>, seed: u64) -> Asks {
         action: event.text(Field::Action).map_or(0, |action| sum(seed, action.as_bytes())),
         reversible: event.bool(Field::Irreversible) == Some(false)
             || event.is(Field::Reversibility, "reversible"),
+        irreversible,
+        high,
         default_accepts: event.is(Field::DefaultDecision, "accept"),
         accept: allows("accept"),
         reject: allows("reject"),
     }
+}
+
+/// Whether an event says that its action cannot be undone, and that it has high risk.
+pub(super) fn gravity(event: &Reading<'_>) -> (bool, bool) {
+    let stakes = rule::stakes(event);
+    (stakes.irreversible, event.is(Field::RiskLevel, "high") && stakes.risk == rule::Risk::High)
 }
 
 fn words(event: &Reading<'_>, seed: u64) -> Asks {

@@ -7,7 +7,7 @@ use super::states::Speaker;
 use crate::field::Field;
 use crate::hash::sum;
 use crate::reading::Reading;
-use crate::rule::{self, Findings, Risk, quote, stakes};
+use crate::rule::{self, Findings, quote};
 
 fn sums(event: &Reading<'_>, seed: u64) -> (Option<u64>, u64) {
     let id = event.text(Field::ToolCallId).map(|id| sum(seed, id.as_bytes()));
@@ -35,18 +35,17 @@ pub(super) fn invoked(
         let message = || "a tool is called after a handoff was asked for".to_owned();
         findings.add(&rule::HANDOFF_WORK, text, Some(event.node()), String::new, message);
     }
-    let stakes = stakes(event);
-    let high = event.is(Field::RiskLevel, "high") && stakes.risk == Risk::High;
-    let irreversible = stakes.irreversible;
+    let (irreversible, high) = prompts::gravity(event);
     let arguments = event.text(Field::ArgsSummary).map(|arguments| sum(stand.seed, arguments.as_bytes()));
-    let wanted = Wanted { call: id, tool, arguments, irreversible, needs: irreversible || high };
-    let asked = prompts::ask(prompts, stand, wanted);
+    let mut wanted = Wanted { call: id, tool, arguments, irreversible, high };
+    let asked = prompts::ask(prompts, stand, &mut wanted);
+    let Wanted { irreversible, high, .. } = wanted;
     let name = || quote(&event.text(Field::Tool).unwrap_or_default());
     let node = Some(event.node());
     let changed;
     let breach = match asked {
         Asked::Fine | Asked::Presumed(_) => None,
-        Asked::Unasked if stakes.irreversible => {
+        Asked::Unasked if irreversible => {
             Some((&rule::TOOL_UNCONFIRMED, "cannot be undone and has no accepted prompt of its own"))
         }
         Asked::Unasked => Some((&rule::TOOL_HIGH_RISK, "has high risk and no accepted prompt of its own")),
@@ -88,6 +87,19 @@ pub(super) fn invoked(
     }
     let presumption = if let Asked::Presumed(presumption) = asked { Some(presumption) } else { None };
     (room, presumption)
+}
+
+/// A call of a producer that is not followed, because the session has more of them than are: that a prompt of its own was
+/// accepted is not known, and not presumed.
+pub(super) fn unfollowed(event: &Reading<'_>, findings: &mut Findings) {
+    let (rule, what) = match prompts::gravity(event) {
+        (true, _) => (&rule::TOOL_UNCONFIRMED, "cannot be undone"),
+        (false, true) => (&rule::TOOL_HIGH_RISK, "has high risk"),
+        (false, false) => return,
+    };
+    let tool = quote(&event.text(Field::Tool).unwrap_or_default());
+    let message = || format!("`{tool}` {what}, and the session has more producers than are followed");
+    findings.add(rule, event.doc().text(), Some(event.node()), String::new, message);
 }
 
 impl Change {

@@ -116,7 +116,7 @@ pub(crate) struct Scene {
 static SANDBOX: OnceCell<Arc<Sandbox>> = OnceCell::const_new();
 
 /// How long a test waits where it does not say.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Scene {
     pub(crate) async fn with(script: &str) -> Self {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// How long anything in these tests may take; reached only when it will never come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Between two looks at a condition: a loop without a pause takes a processor from what it waits for.
 const LOOK: Duration = Duration::from_millis(5);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Reply, Stage};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A stream of a room that is read.
 struct Room {

@@ -34,7 +34,7 @@ use tower::ServiceExt as _;
 use crate::counted::Counted;
 
 /// How long a test waits for what must come; nothing is measured by it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 struct Bare;
 
