@@ -425,18 +425,24 @@ impl FoundContent {
 
     fn group(&mut self, group: &classify::GroupRow, claim: &Claim) {
         let last = group.first_position + group.slots.len() as u64 - 1;
-        if group.sound {
+        if group.sound || group.index_sound {
             self.positions.push((group.first_position, last));
-        } else {
+        }
+        if !group.sound {
             self.broken += 1;
-            self.unreadable_from.push(last);
+            if !group.index_sound {
+                self.unreadable_from.push(last);
+            }
+            // Whose records are lost, the index says as long as it is sound itself; no other stream lost any here.
+            for slot in group.slots.iter().filter(|slot| group.index_sound && !slot.is_gone()) {
+                let stream = self.streams.entry(slot.stream).or_default();
+                stream.known_end = stream.known_end.max(slot.sequence + 1);
+            }
+            return;
         }
         let mut open: HashMap<i64, FoundRecords> = HashMap::new();
         for (position, slot) in (group.first_position..).zip(&group.slots).filter(|(_, slot)| !slot.is_gone())
         {
-            if !group.sound {
-                continue;
-            }
             // The sum covers the records and not the index with their streams.
             let claimed = claim(&group.joined[slot.range.clone()]);
             let Some((name, _)) = claimed.filter(|(_, sequence)| *sequence == slot.sequence) else {

@@ -20,7 +20,7 @@ use recount_log::FaultKind;
 use tokio::sync::Semaphore;
 
 use crate::admin_json::{json, read_or_default};
-use crate::tenant_folder::{folder_within, tenant_folders};
+use crate::tenant_folder::{folder_within, list_tenants, loss_of_tenants, tenant_folders};
 use crate::tenants::Tenants;
 use crate::{StartError, limits};
 
@@ -84,9 +84,14 @@ pub(crate) async fn make(
     }
     // Of a copy that failed and could not be removed.
     discard(&path);
-    if let Err(error) = backups.tenants.backup(&unfinished(&path)).await {
+    let copied = backups.tenants.backup(&unfinished(&path)).await.map_err(Refusal::from).and_then(|()| {
+        list_tenants(&unfinished(&path)).map_err(|why| {
+            Refusal::new(Code::StoreUnavailable, format!("the tenants of the backup cannot be listed: {why}"))
+        })
+    });
+    if let Err(refusal) = copied {
         discard(&path);
-        return Err(error.into());
+        return Err(refusal);
     }
     finish(&path).map_err(|why| {
         let detail = format!("the backup is whole, but cannot be named {}: {why}", path.display());
@@ -139,7 +144,10 @@ fn copy_stores(data: &Path, to: &Path) -> Result<(), StartError> {
     for (name, folder) in tenant_folders(data).map_err(|why| failed(&why))? {
         copy(&folder, &folder_within(to, &name))?;
     }
-    Ok(())
+    if let Some(loss) = loss_of_tenants(data).map_err(|why| failed(&why))? {
+        return Err(StartError::damaged(loss));
+    }
+    list_tenants(to).map_err(|why| failed(&why))
 }
 
 #[cfg(test)]

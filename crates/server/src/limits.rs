@@ -96,6 +96,9 @@ pub const TENANTS_MAX: usize = 64;
 /// Characters of a tenant's name; more is refused.
 pub const TENANT_NAME_MAX: usize = 63;
 
+/// Bytes read of the list of tenants in a backup: room for [`TENANTS_MAX`] names, the audit trail and more.
+pub const TENANT_LIST_BYTES_MAX: u64 = 16 * 1024;
+
 /// Characters of a token's name; more is refused.
 pub const TOKEN_NAME_MAX: usize = 64;
 

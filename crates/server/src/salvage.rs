@@ -17,7 +17,7 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 
 use crate::StartError;
-use crate::tenant_folder::{TENANT_DEFAULT, folder_within, tenant_folders};
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within, lost_tenants, tenant_folders};
 
 /// Where readable events lie that are in no account, within the new folder.
 const ASIDE: &str = "salvaged";
@@ -122,6 +122,11 @@ fn all(from: &Path, to: &Path, world: &World) -> Result<SalvageReport, StartErro
         .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
     for (name, folder) in tenants {
         stores.push(store(&name, &folder, &folder_within(to, &name), world)?);
+    }
+    for tenant in lost_tenants(from).map_err(|why| StartError::failed(why.to_string()))? {
+        stores.retain(|store| store.tenant != tenant);
+        let unreadable = Some("the backup lists this tenant, and its store is not there".to_owned());
+        stores.push(StoreReport { tenant, unreadable, ..StoreReport::default() });
     }
     if let Some(why) = stores.iter().find_map(|store| store.unreadable.clone())
         && stores.iter().all(|store| store.unreadable.is_some())

@@ -1,8 +1,13 @@
-//! Names of tenants, and the folders of their stores within a data folder.
+//! Names of tenants, the folders of their stores within a data folder, and the list of them in a backup.
 //!
-//! It must not open a store. Entry points: [`tenant_folders`], [`folder_within`].
+//! A backup names its tenants in a file, so that one which lost the folder of a tenant is recognised: the markers of the
+//! stores count only what is within each store. It must not open a store. Entry points: [`tenant_folders`],
+//! [`folder_within`], [`lost_tenants`].
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::limits;
@@ -12,6 +17,9 @@ pub(crate) const TENANT_DEFAULT: &str = "default";
 
 /// The folder for the stores of tenants, within the data folder.
 const FOLDER: &str = "tenants";
+
+/// The list of tenants, within a backup.
+const LIST: &str = "backup-tenants";
 
 /// Whether something can be the name of a tenant: one that is also the name of a folder, everywhere.
 pub(crate) fn is_tenant_name(name: &str) -> bool {
@@ -43,9 +51,73 @@ pub(crate) fn folder_within(data: &Path, name: &str) -> PathBuf {
     data.join(FOLDER).join(name)
 }
 
+/// Writes the list of the tenants that a backup has, durably. To be called when all of them are copied.
+pub(crate) fn list_tenants(backup: &Path) -> io::Result<()> {
+    let names: Vec<String> = tenant_folders(backup)?.into_keys().map(|name| name + "\n").collect();
+    let mut list = std::fs::OpenOptions::new();
+    let mut list = list.write(true).create(true).truncate(true).mode(0o600).open(backup.join(LIST))?;
+    list.write_all(names.concat().as_bytes())?;
+    list.sync_all()?;
+    File::open(backup)?.sync_all()
+}
+
+/// The tenants that are on the list of a backup, and have no store in it.
+pub(crate) fn lost_tenants(data: &Path) -> io::Result<Vec<String>> {
+    let mut names = String::new();
+    match File::open(data.join(LIST)) {
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened?.take(limits::TENANT_LIST_BYTES_MAX).read_to_string(&mut names)?,
+    };
+    let is_lost =
+        |name: &&str| is_tenant_name(name) && !folder_within(data, name).join("recount.db").is_file();
+    Ok(names.lines().filter(is_lost).map(str::to_owned).collect())
+}
+
+/// Says of a backup which tenants it has lost, and what to do; nothing when it has lost none.
+pub(crate) fn loss_of_tenants(data: &Path) -> io::Result<Option<String>> {
+    let lost = lost_tenants(data)?;
+    let (shown, list) = (data.display(), data.join(LIST));
+    Ok((!lost.is_empty()).then(|| {
+        format!(
+            "{shown} is a backup without the stores of its tenants {}; copy the backup again, or delete {} if they were \
+             removed on purpose",
+            lost.join(", "),
+            list.display()
+        )
+    }))
+}
+
+/// Removes the list: from now on the folder lives, and tenants may come and go.
+pub(crate) fn forget_list(data: &Path) -> io::Result<()> {
+    match std::fs::remove_file(data.join(LIST)) {
+        Err(why) if why.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backup_that_lost_a_tenant_names_it_until_the_folder_lives() {
+        let data = tempfile::tempdir().unwrap();
+        let data = data.path();
+        for name in ["acme", "beta"] {
+            std::fs::create_dir_all(folder_within(data, name)).unwrap();
+            std::fs::write(folder_within(data, name).join("recount.db"), "x").unwrap();
+        }
+        assert_eq!(lost_tenants(data).unwrap(), Vec::<String>::new(), "it has no list");
+        list_tenants(data).unwrap();
+        assert_eq!(loss_of_tenants(data).unwrap(), None);
+        std::fs::remove_dir_all(folder_within(data, "acme")).unwrap();
+        std::fs::remove_file(folder_within(data, "beta").join("recount.db")).unwrap();
+        assert_eq!(lost_tenants(data).unwrap(), ["acme", "beta"]);
+        assert!(loss_of_tenants(data).unwrap().unwrap().contains("its tenants acme, beta;"));
+        forget_list(data).unwrap();
+        assert_eq!(lost_tenants(data).unwrap(), Vec::<String>::new());
+        forget_list(data).unwrap();
+    }
 
     #[test]
     fn names_that_are_folders_everywhere() {

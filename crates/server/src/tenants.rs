@@ -17,7 +17,7 @@ use recount_world::World;
 use crate::agents::AgentPool;
 use crate::audit::{self, Audit};
 use crate::home::Home;
-use crate::tenant_folder::{TENANT_DEFAULT, folder_within, tenant_folders};
+use crate::tenant_folder::{TENANT_DEFAULT, folder_within, forget_list, loss_of_tenants, tenant_folders};
 use crate::{StartError, limits, seal};
 
 pub(crate) struct Tenants {
@@ -47,6 +47,15 @@ impl Tenants {
                 .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?,
             None => BTreeMap::new(),
         };
+        if let Some(home) = &home {
+            let loss = loss_of_tenants(&home.data).transpose();
+            if let Some(loss) = loss {
+                return Err(loss.map_or_else(|why| StartError::failed(why.to_string()), StartError::damaged));
+            }
+            if let Err(error) = forget_list(&home.data) {
+                tracing::warn!(%error, "the list of the tenants of a backup could not be removed");
+            }
+        }
         let others = RwLock::default();
         let making = tokio::sync::Mutex::default();
         let tenants = Arc::new(Tenants {

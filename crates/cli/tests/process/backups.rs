@@ -276,6 +276,33 @@ async fn a_folder_that_is_not_a_whole_store_is_refused() {
     }
 }
 
+/// The audit trail is a tenant like others: it has a store of its own, which the marker of no other store counts.
+#[tokio::test]
+async fn a_backup_that_lost_the_store_of_a_tenant_is_refused_and_named() {
+    let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let of_server = place.path().join("of-server");
+    {
+        let mut server = Server::start(data.path());
+        Answer::of(recount().args(["--url", &server.url(), "backup"]).arg(&of_server)).good();
+        server.stop();
+    }
+    let of_folder = place.path().join("of-folder");
+    Answer::of(recount().args(["backup", "--verify", "--data"]).arg(data.path()).arg(&of_folder)).good();
+    for copy in [of_server, of_folder] {
+        std::fs::remove_dir_all(copy.join("tenants/recount-audit")).unwrap();
+        let told = "is a backup without the stores of its tenants recount-audit";
+        let verified = Answer::of(recount().args(["verify", "--data"]).arg(&copy));
+        assert!(verified.status == 1 && verified.data.contains(told), "{verified:?}");
+        let healed = Answer::of(recount().args(["doctor", "--data"]).arg(&copy));
+        assert!(healed.status == 1 && healed.data.contains(told), "{healed:?}");
+        let again = place.path().join("again");
+        Answer::of(recount().args(["backup", "--data"]).arg(&copy).arg(&again)).bad(1, told);
+        let served = || Answer::of(recount().args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(&copy));
+        served().bad(1, told);
+        assert!(!copy.join("tenants/recount-audit").exists(), "nothing was made in its place");
+    }
+}
+
 #[tokio::test]
 async fn a_damaged_store_is_not_backed_up_without_a_word() {
     let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -62,8 +62,10 @@ pub(super) struct GroupRow {
     pub(super) first_position: u64,
     pub(super) slots: Vec<Slot>,
     pub(super) joined: Vec<u8>,
-    /// Whether the bytes are those that were written.
+    /// Whether the index and the bytes are those that were written.
     pub(super) sound: bool,
+    /// Whether the index is: then it is known whose records are lost, where the bytes are damaged.
+    pub(super) index_sound: bool,
 }
 
 /// The state of a row of a space from one commit on.
@@ -172,9 +174,10 @@ fn group(place: CellPlace, first: i64, records: i64, index: &[u8], events: &Valu
     let (joined, is_text) = joined(events)?;
     let slots = packing::group_slots(index, is_text, joined, unsigned(records)?)?;
     (!slots.is_empty() && first > 0).then_some(())?;
-    let sound = packing::group_is_sound(index, joined)
-        && packing::index_is_sound(unsigned(first)?, is_text, index, joined);
-    Some(GroupRow { place, first_position: unsigned(first)?, slots, joined: joined.to_vec(), sound })
+    let first_position = unsigned(first)?;
+    let index_sound = packing::index_is_sound(first_position, is_text, index, joined);
+    let sound = index_sound && packing::group_is_sound(index, joined);
+    Some(GroupRow { place, first_position, slots, joined: joined.to_vec(), sound, index_sound })
 }
 
 fn feed(first: i64, last: i64, spans: &[u8]) -> Option<ClassifiedRow> {

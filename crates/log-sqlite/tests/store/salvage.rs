@@ -220,6 +220,23 @@ fn flipped_bits_cost_what_they_hit_and_nothing_else() {
     assert!(kept > 60 * STREAMS as usize / 2, "{kept} whole streams of {}", 60 * STREAMS);
 }
 
+/// Whose records were in a damaged group, its index says; no other stream may have lost any there, also at the end.
+#[test]
+fn a_changed_record_costs_its_own_stream_alone() {
+    let original = original(false);
+    let path = original.folder.path().join("recount.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let text = br#"{"of":"run_07","at":23,"text":"#;
+    let at = bytes.windows(text.len()).rposition(|part| part == text).unwrap();
+    bytes[at + text.len() - 2] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let count = check(&original, "the last record of run_07 was changed").unwrap();
+    assert_eq!(count, Count { whole: STREAMS as usize - 1, part: 1, lost: 0 });
+    let salvage = Salvage::read(original.folder.path(), &claim).unwrap();
+    let stream = salvage.streams().iter().find(|stream| &*stream.key == "run_07").unwrap();
+    assert!(stream.proven_end <= 23 && !stream.is_lost(), "{stream:?}");
+}
+
 /// What is kept of a stream begins where the stream began, or nothing of it is kept.
 #[test]
 fn a_stream_whose_beginning_is_lost_is_lost() {

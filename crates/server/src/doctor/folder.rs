@@ -7,7 +7,7 @@ use recount_log::{Fault, FaultKind};
 use recount_log_sqlite::{SCHEMA, glance, inspect, kept_logs};
 
 use super::{bytes, clock_check, files, priority, versions};
-use crate::tenant_folder::tenant_folders;
+use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 use crate::{Files, audit, backup, limits};
 
 /// What to do about damage.
@@ -62,6 +62,9 @@ fn tenants(checks: &mut Vec<Check>, data: &Path, full: bool) {
             return;
         }
     };
+    if let Ok(Some(loss)) = loss_of_tenants(data) {
+        checks.push(Check::problem("tenants", loss, "serve no backup that is not whole"));
+    }
     for (name, folder) in folders {
         // A server that holds the data folder also holds this one; reported once.
         if name == audit::TENANT && is_held(&folder) {

@@ -7,7 +7,7 @@ use recount_log::{Fault, FaultKind, Integrity, ReadBound, Record, Store, StreamK
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::{Checker, Noted, VerifyReport};
-use crate::tenant_folder::tenant_folders;
+use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 use crate::{StartError, audit, limits};
 
 /// What was found in a data folder.
@@ -25,6 +25,10 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
     let mut survey = one_store(data, noted)?;
     let folders = tenant_folders(data)
         .map_err(|why| StartError::failed(format!("the folder of tenants cannot be read: {why}")))?;
+    let loss = loss_of_tenants(data).map_err(|why| StartError::failed(why.to_string()))?;
+    if let Some(loss) = loss {
+        add(&mut survey.reports, None, loss);
+    }
     for (name, folder) in folders {
         let mut of_tenant = one_store(&folder, noted)?;
         if name == audit::TENANT {
