@@ -20,6 +20,7 @@ mod foreign;
 mod git;
 mod given;
 mod headers;
+mod held;
 mod hooked;
 pub mod hooks;
 mod instructions;

@@ -12,6 +12,7 @@ use recount_redact::{Redactor, StreamRedactor};
 use tokio::time::Instant;
 
 use crate::call_input::CallInputs;
+use crate::held::HeldSince;
 use crate::limits;
 
 /// A call as the model wrote it.
@@ -52,8 +53,7 @@ struct OpenBlock {
     /// Not among what is ready yet.
     gathered: String,
     since: Option<Instant>,
-    /// When the last piece came, while something may be held back of it that could be released.
-    held_since: Option<Instant>,
+    held: HeldSince,
 }
 
 /// For whom a block is.
@@ -183,7 +183,7 @@ impl Saying {
                 quoted: 0,
                 gathered: String::new(),
                 since: None,
-                held_since: None,
+                held: HeldSince::default(),
             });
             self.next_block += 1;
         }
@@ -191,7 +191,7 @@ impl Saying {
         block.bytes += piece.len();
         block.quoted += quoted_bytes(piece);
         let certain = block.masking.push(piece);
-        block.held_since = (block.masking.held() > 0).then_some(now);
+        block.held.came(piece.len(), block.masking.held(), now);
         block.gather(&certain, now);
         if block.is_ripe(now) {
             let delta = block.delta(self.turn_index);
@@ -201,15 +201,14 @@ impl Saying {
 
     /// When [`Saying::release`] is due, if no piece comes before.
     pub(crate) fn release_due(&self) -> Option<Instant> {
-        let since = self.block.as_ref()?.held_since?;
-        Some(since + limits::HOLD_WAIT)
+        self.block.as_ref()?.held.due()
     }
 
     /// Lets out what is held back for a next piece that does not come, as far as it identifies no secret.
     pub(crate) fn release(&mut self, now: Instant) {
         let Some(block) = &mut self.block else { return };
-        block.held_since = None;
         let certain = block.masking.release();
+        block.held.released(block.masking.held());
         block.gather(&certain, now);
     }
 
@@ -449,6 +448,34 @@ mod tests {
         saying.text("b ", now + limits::DELTA_TIME);
         saying.text("c ", now + limits::DELTA_TIME);
         assert_eq!(said(&saying.take()), [(0, "a b ".into(), false), (0, "c ".into(), false)]);
+    }
+
+    /// A card number that does not come: it grows, and each digit comes before the last one has waited long enough.
+    #[test]
+    fn what_may_begin_a_secret_waits_no_longer_because_it_grows() {
+        let mut saying = saying();
+        let start = recount_world::moment();
+        let (mut told, mut waits) = (0, Vec::new());
+        let text = "42424242 ok";
+        for (index, piece) in (0_u32..).zip(text.split_inclusive(|_| true)) {
+            let now = start + std::time::Duration::from_millis(700) * index;
+            while let Some(due) = saying.release_due().filter(|due| *due <= now) {
+                saying.release(due);
+                let more: usize = said(&saying.take()).iter().map(|(_, text, _)| text.len()).sum();
+                assert!(more > 0);
+                let first = start + std::time::Duration::from_millis(700) * told;
+                waits.push(due.duration_since(first));
+                told += u32::try_from(more).unwrap();
+            }
+            saying.text(piece, now);
+            told += said(&saying.take())
+                .iter()
+                .map(|(_, text, _)| u32::try_from(text.len()).unwrap())
+                .sum::<u32>();
+        }
+        assert!(waits.len() > 2 && waits.iter().all(|wait| *wait == limits::HOLD_WAIT), "{waits:?}");
+        saying.close();
+        assert_eq!(saying.whole(), text);
     }
 
     #[test]

@@ -175,6 +175,8 @@ pub enum CallStage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Invoked {
     pub executor: Executor,
+    /// Whether it does nothing before its command is recorded, as the tools of this server for the shell and for git.
+    pub(crate) is_command: bool,
     pub(crate) shell: Option<Shell>,
     /// Whether it started a run, whose ending will be its outcome.
     pub(crate) has_child: bool,
@@ -622,6 +624,11 @@ impl Call {
     /// Whether a command of it is running. A prompt of such a call concerns the command, and does not settle it.
     pub(crate) fn runs_command(&self) -> bool {
         matches!(self.stage, CallStage::Invoked(Invoked { shell: Some(Shell { exited: false, .. }), .. }))
+    }
+
+    /// Whether it has certainly done nothing: its command is recorded before it starts, and is not recorded.
+    pub(crate) fn has_not_started(&self) -> bool {
+        matches!(self.stage, CallStage::Invoked(Invoked { is_command: true, shell: None, .. }))
     }
 
     /// The request that was granted, when there was one.

@@ -84,6 +84,16 @@ pub(super) fn ruling(reply: &HookReply, sent: &Value) -> Result<Ruling, HookFaul
     if by_status != Ruling::Pass {
         return Ok(by_status);
     }
+    match answered_ruling(reply, sent) {
+        // What is known of a veto is enough.
+        Ok(veto @ Ruling::Veto(_)) => Ok(veto),
+        _ if reply.left_open => Err(HookFault::LeftOpen),
+        ruling => ruling,
+    }
+}
+
+/// What it wrote, when its exit status says nothing against the call.
+fn answered_ruling(reply: &HookReply, sent: &Value) -> Result<Ruling, HookFault> {
     let stdout = reply.stdout.trim_ascii();
     // Anything else is a text for people.
     if !stdout.starts_with(b"{") {
@@ -132,7 +142,12 @@ mod tests {
     use super::*;
 
     fn answered(stdout: &str) -> Result<Ruling, HookFault> {
-        let reply = HookReply { status: 0, stdout: stdout.as_bytes().to_vec(), stderr: b"a note".to_vec() };
+        let reply = HookReply {
+            status: 0,
+            stdout: stdout.as_bytes().to_vec(),
+            stderr: b"a note".to_vec(),
+            left_open: false,
+        };
         ruling(&reply, &json!({ "command": "ls" }))
     }
 
@@ -190,6 +205,25 @@ mod tests {
             let Err(HookFault::Garbled(why)) = answered(stdout) else { panic!("{stdout}") };
             assert!(why.contains(words), "{why}");
         }
+    }
+
+    /// Another process may still write the rest. Only a veto is enough as far as it was read.
+    #[test]
+    fn an_answer_that_may_not_be_complete_allows_nothing() {
+        let open = |status: i32, stdout: &str| {
+            let (stdout, stderr) = (stdout.as_bytes().to_vec(), b"no".to_vec());
+            let reply = HookReply { status, stdout, stderr, left_open: true };
+            ruling(&reply, &json!({ "command": "ls" }))
+        };
+        for stdout in ["", "checked 3 rules\n", "{}", "{\"decision\":", "{\"decision\":\"approve\"}"] {
+            assert_eq!(open(0, stdout), Err(HookFault::LeftOpen), "{stdout}");
+        }
+        assert_eq!(
+            open(0, "{\"decision\":\"block\",\"reason\":\"no rm\"}"),
+            Ok(Ruling::Veto("no rm".into()))
+        );
+        assert_eq!(open(2, ""), Ok(Ruling::Veto("no".into())));
+        assert!(matches!(open(1, ""), Err(HookFault::Status { status: 1, .. })));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use recount_event::ForeignId;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
@@ -32,6 +33,8 @@ pub(super) struct HookReply {
     pub(super) status: i32,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
+    /// Standard output was not read to its end, because another process holds it open.
+    pub(super) left_open: bool,
 }
 
 /// Why a hook gave no answer that counts.
@@ -47,6 +50,8 @@ pub(crate) enum HookFault {
     Signal(i32),
     #[error("it ended with exit status {status}{}", said(stderr))]
     Status { status: i32, stderr: String },
+    #[error("another process holds its standard output open, so its answer may not be complete")]
+    LeftOpen,
     #[error("its answer cannot be read: {0}")]
     Garbled(String),
     #[error("the event of the call {call} cannot be read: {why}")]
@@ -62,6 +67,7 @@ impl HookFault {
             HookFault::Flooded => "flooded",
             HookFault::Signal(_) => "signal",
             HookFault::Status { .. } => "exit_status",
+            HookFault::LeftOpen => "left_open",
             HookFault::Garbled(_) => "garbled",
             HookFault::Unread { .. } => "event_unreadable",
         }
@@ -101,18 +107,19 @@ struct Talk<'a> {
     unwritten: &'a [u8],
     sides: [HookSide; 2],
     exit: Option<Exit>,
-    /// When pipes are left that something else holds open.
+    /// When pipes are left that something else holds open, if nothing comes before.
     drained_by: Option<Instant>,
 }
 
 struct HookSide {
     pipe: Option<pipe::Receiver>,
     bytes: Vec<u8>,
+    left_open: bool,
 }
 
 impl HookSide {
     fn new(pipe: pipe::Receiver) -> Self {
-        HookSide { pipe: Some(pipe), bytes: Vec::new() }
+        HookSide { pipe: Some(pipe), bytes: Vec::new(), left_open: false }
     }
 
     /// Reads the next piece. Dropping the future loses nothing.
@@ -120,7 +127,22 @@ impl HookSide {
         let Some(pipe) = &mut self.pipe else { return std::future::pending().await };
         match pipe.read_buf(&mut self.bytes).await {
             Ok(1..) => {}
-            Ok(0) | Err(_) => self.pipe = None,
+            Ok(0) => self.pipe = None,
+            Err(_) => {
+                self.pipe = None;
+                self.left_open = true;
+            }
+        }
+    }
+
+    /// Stops waiting for what another process may write. What is in the pipe by now, its end included, is still read.
+    fn leave_open(&mut self) {
+        let Some(pipe) = &self.pipe else { return };
+        let mut look = [PollFd::new(pipe, PollFlags::IN)];
+        let looked = rustix::event::poll(&mut look, Some(&Timespec::default()));
+        if looked.is_err() || !look[0].revents().intersects(PollFlags::IN | PollFlags::HUP) {
+            self.pipe = None;
+            self.left_open = true;
         }
     }
 }
@@ -144,26 +166,32 @@ impl Talk<'_> {
         let [stdout, stderr] = &mut self.sides;
         let (is_over, drained_by) = (self.exit.is_some(), self.drained_by);
         tokio::select! {
+            // What has come is read before a pipe is given up.
+            biased;
             exit = self.process.ended(), if !is_over => {
                 self.exit = Some(exit);
                 self.input = None;
-                self.drained_by = Some(recount_world::moment() + limits::DRAIN_WAIT);
+                self.drained_by = Some(drain_end());
             }
-            () = stdout.read() => {}
-            () = stderr.read() => {}
+            () = stdout.read() => self.drained_by = drained_by.map(|_| drain_end()),
+            () = stderr.read() => self.drained_by = drained_by.map(|_| drain_end()),
             written = write(&mut self.input, self.unwritten) => match written {
                 Ok(count) if count < self.unwritten.len() => self.unwritten = &self.unwritten[count..],
                 // All is written, or it does not read: that is its own affair.
                 Ok(_) | Err(_) => self.input = None,
             },
-            () = until(drained_by) => self.sides.iter_mut().for_each(|side| side.pipe = None),
+            () = until(drained_by) => {
+                self.sides.iter_mut().for_each(HookSide::leave_open);
+                self.drained_by = Some(drain_end());
+            }
         }
     }
 
     fn reply(&mut self, exit: Exit) -> Result<HookReply, HookFault> {
+        let left_open = self.sides[0].left_open;
         let [stdout, stderr] = self.sides.each_mut().map(|side| std::mem::take(&mut side.bytes));
         match (exit.code, exit.signal) {
-            (Some(status), _) => Ok(HookReply { status, stdout, stderr }),
+            (Some(status), _) => Ok(HookReply { status, stdout, stderr, left_open }),
             (None, signal) => Err(HookFault::Signal(signal.unwrap_or_default())),
         }
     }
@@ -174,6 +202,11 @@ async fn write(input: &mut Option<pipe::Sender>, unwritten: &[u8]) -> std::io::R
         Some(input) => input.write(unwritten).await,
         None => std::future::pending().await,
     }
+}
+
+/// When nothing has come for long enough, from now on.
+fn drain_end() -> Instant {
+    recount_world::moment() + limits::DRAIN_WAIT
 }
 
 async fn until(at: Option<Instant>) {
@@ -201,7 +234,7 @@ mod tests {
     }
 
     fn replied(status: i32, stdout: &[u8], stderr: &[u8]) -> Result<HookReply, HookFault> {
-        Ok(HookReply { status, stdout: stdout.to_vec(), stderr: stderr.to_vec() })
+        Ok(HookReply { status, stdout: stdout.to_vec(), stderr: stderr.to_vec(), left_open: false })
     }
 
     /// More than a pipe holds, in both directions at once.
@@ -228,7 +261,7 @@ mod tests {
     async fn pipes_that_something_else_holds_open_are_left() {
         let began = recount_world::moment();
         let reply = runs("setsid sleep 20 & echo one", b"").await;
-        assert_eq!(reply, replied(0, b"one\n", b""));
+        assert_eq!(reply, replied(0, b"one\n", b"").map(|reply| HookReply { left_open: true, ..reply }));
         assert!(began.elapsed() < Duration::from_secs(15));
     }
 }

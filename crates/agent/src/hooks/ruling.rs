@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     fn reply(status: i32, stderr: &str) -> HookReply {
-        HookReply { status, stdout: Vec::new(), stderr: stderr.as_bytes().to_vec() }
+        HookReply { status, stdout: Vec::new(), stderr: stderr.as_bytes().to_vec(), left_open: false }
     }
 
     #[test]

@@ -106,7 +106,8 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
             break drafts;
         }
         if drafts.is_empty() {
-            watch.step().await;
+            let due = watch.due();
+            watch.step(due).await;
             continue;
         }
         let mut telling = teller.tell(drafts);
@@ -114,7 +115,8 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
             tokio::select! {
                 biased;
                 told = &mut telling => break told,
-                () = watch.step() => {}
+                // What becomes due meanwhile is told next; waiting for it here would end at once, again and again.
+                () = watch.step(None) => {}
             }
         };
         if told.is_err() {
@@ -181,10 +183,15 @@ impl RunningCommand {
         self.exit.is_some() && self.sides.iter().all(Side::has_ended)
     }
 
-    /// Does the next thing that can be done. Dropping the future loses nothing.
-    async fn step(&mut self) {
+    /// When something that waits is to be told.
+    fn due(&self) -> Option<Instant> {
+        self.sides.iter().filter_map(Side::due).min()
+    }
+
+    /// Does the next thing that can be done, or nothing if it is `due` that something is told. Dropping the future loses
+    /// nothing.
+    async fn step(&mut self, due: Option<Instant>) {
         let [out, err] = &mut self.sides;
-        let due = [out.due(), err.due()].into_iter().flatten().min();
         let (out_room, err_room) = (out.has_room(), err.has_room());
         let (wall, over) = (self.wall, self.exit.is_some());
         let open_sides_are_idle = [&*out, &*err].iter().all(|side| side.has_ended() || side.is_idle());

@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
+use crate::held::HeldSince;
 use crate::limits;
 
 /// One stream of a command.
@@ -29,8 +30,7 @@ pub(crate) struct Side {
     ready: Vec<u8>,
     /// Since when the first of these wait.
     since: Option<Instant>,
-    /// When the last bytes came, while something may be held back of them that could be released.
-    held_since: Option<Instant>,
+    held: HeldSince,
     /// Bytes told before.
     told: u64,
     /// Bytes that the command left in the pipe when it ended, and that are not read yet.
@@ -49,7 +49,7 @@ impl Side {
             redactor,
             ready: Vec::new(),
             since: None,
-            held_since: None,
+            held: HeldSince::default(),
             told: 0,
             owed: 0,
             left_open: false,
@@ -131,7 +131,7 @@ impl Side {
         match &mut self.redactor {
             Some(redactor) => {
                 self.ready.append(&mut redactor.push_bytes(bytes));
-                self.held_since = (redactor.held() > 0).then(recount_world::moment);
+                self.held.came(bytes.len(), redactor.held(), recount_world::moment());
             }
             None => self.ready.extend_from_slice(bytes),
         }
@@ -142,7 +142,7 @@ impl Side {
 
     /// Nothing more is read.
     pub(crate) fn end(&mut self) {
-        self.held_since = None;
+        self.held = HeldSince::default();
         if self.pipe.take().is_some()
             && let Some(redactor) = &mut self.redactor
         {
@@ -160,14 +160,14 @@ impl Side {
     }
 
     fn release_due(&self) -> Option<Instant> {
-        self.held_since.map(|since| since + limits::HOLD_WAIT)
+        self.held.due()
     }
 
     /// Lets out what is held back for bytes that do not come, as far as it identifies no secret.
     fn release(&mut self) {
-        self.held_since = None;
         if let Some(redactor) = &mut self.redactor {
             self.ready.append(&mut redactor.release_bytes());
+            self.held.released(redactor.held());
         }
         if !self.ready.is_empty() {
             self.since.get_or_insert_with(recount_world::moment);

@@ -35,6 +35,8 @@ async fn a_tool_beyond_the_bound_waits_says_so_and_runs_in_its_turn() {
     scene.cancel(given_up).await;
     let events = scene.ended(given_up).await;
     assert_eq!(count(&events, "tool.shell.command"), 0, "{:?}", types(&events));
+    let error = first!(events, ToolCancelled).error.unwrap();
+    assert_eq!(error, "cancelled (enough): the call was announced and had not started, so it had no effect");
 
     scene.cancel(running).await;
     scene.until(waiting, "tool.shell.output_chunk").await;

@@ -190,6 +190,11 @@ async fn a_call_that_is_cancelled_in_its_middle_ends_with_its_run() {
     let events = scene.ended(run).await;
     let types = types(&events);
     assert_eq!(types[types.len() - 2..], ["tool.cancelled", "run.cancelled"]);
+    let error = first!(events, ToolCancelled).error.unwrap();
+    assert_eq!(
+        error,
+        "cancelled (enough): the call may have started, and whether it took effect is not known"
+    );
     assert_eq!(first!(events, RunCancelled).by, "operator");
 }
 

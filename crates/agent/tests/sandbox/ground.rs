@@ -160,6 +160,21 @@ impl Ground {
         told: &mut Told,
         cancel: Cancel,
     ) -> Outcome {
+        let outcome = self.carry_with(tool, input, told, cancel).await;
+        // The last of the output comes with the end.
+        let last = outcome.events.iter().filter(|draft| chunk(draft).is_some()).cloned().collect();
+        told.tell(last).await.unwrap();
+        outcome
+    }
+
+    /// The same with any teller, which is not told the last of the output.
+    pub(crate) async fn carry_with(
+        &self,
+        tool: &dyn Tool,
+        input: Value,
+        teller: &mut dyn Teller,
+        cancel: Cancel,
+    ) -> Outcome {
         let job = Job {
             call: &ForeignId::parse("call_1").unwrap(),
             tool_name: tool.name(),
@@ -168,17 +183,13 @@ impl Ground {
             approved: None,
             rewritten: Rewritten::default(),
             terms: &self.terms,
-            teller: &mut *told,
+            teller,
             keeper: &self.kept,
             redactor: &self.redactor,
             cancel,
             world: &self.world,
         };
-        let outcome = tool.run(job).await;
-        // The last of the output comes with the end.
-        let last = outcome.events.iter().filter(|draft| chunk(draft).is_some()).cloned().collect();
-        told.tell(last).await.unwrap();
-        outcome
+        tool.run(job).await
     }
 
     /// Runs a command line to its end.

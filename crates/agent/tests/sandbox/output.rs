@@ -1,12 +1,15 @@
 //! What is told of output: all of it, in order, masked, and not too often.
 
+use std::future::{Future as _, poll_fn};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use recount_agent::sandbox::Mode;
-use recount_agent::tool::Cancel;
+use recount_agent::tool::{Cancel, Gone, Teller};
 use recount_agent::tools::shell::ShellExec;
-use recount_event::Payload;
+use recount_event::{Draft, Payload};
 use recount_redact::Redactor;
 
 use serde_json::json;
@@ -147,5 +150,44 @@ async fn a_command_that_writes_as_much_as_it_may_is_not_cut() {
         assert_eq!(ran.how(), how, "{bytes}");
         let exited = ran.exited();
         assert_eq!((&exited["stdout_bytes"], &exited["truncated"]), (&json!(100_000), &json!(truncated)));
+    }
+}
+
+/// Output that waits for a slow disk is told when the disk is done, and costs no processor until then.
+#[tokio::test]
+async fn a_command_waits_for_a_slow_disk_without_turning_over() {
+    let ground = Ground::new(Mode::Off).await;
+    let (_stop, cancel) = Cancel::new();
+    let polls = Arc::new(AtomicUsize::new(0));
+    let mut told = SlowTeller { told: Told::default(), polls: polls.clone() };
+    let tool = ShellExec::new(ground.sandbox.clone());
+    // The second line is due while the first is being told.
+    let input = json!({ "command": "echo one; sleep 0.2; echo two; sleep 1; echo three" });
+    let outcome = ground.carry_with(&tool, input, &mut told, cancel).await;
+    let chunks = of_type(told.told.drafts.iter().chain(&outcome.events), "tool.shell.output_chunk");
+    let data: String = chunks.iter().map(|chunk| chunk["data"].as_str().unwrap()).collect();
+    assert_eq!(data, "one\ntwo\nthree\n");
+    let polls = polls.load(Ordering::Relaxed);
+    assert!(polls < 50, "the append was looked at {polls} times");
+}
+
+/// Takes a while for each report, and counts how often its caller looks whether it is done.
+struct SlowTeller {
+    told: Told,
+    polls: Arc<AtomicUsize>,
+}
+
+impl Teller for SlowTeller {
+    fn tell(&mut self, drafts: Vec<Draft>) -> BoxFuture<'_, Result<u64, Gone>> {
+        let polls = self.polls.clone();
+        let mut telling = Box::pin(async move {
+            // tidy: stands for a disk that takes this long.
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            self.told.tell(drafts).await
+        });
+        Box::pin(poll_fn(move |context| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            telling.as_mut().poll(context)
+        }))
     }
 }

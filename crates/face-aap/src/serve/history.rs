@@ -72,10 +72,10 @@ async fn messages(
     let pictures = pictures::of(&face.engine, session, wanted.collect::<Vec<_>>()).await?;
     // Only the run at work has open calls.
     let active = face.engine.catalogue().active_run(session).await?;
-    let originals = active.map(|run| Originals::new(face, run, client_tools));
+    let mut originals = active.map(|run| Originals::new(face, run, client_tools));
     for line in lines {
         let mut message = history_message(line, &pictures);
-        if let Some(originals) = &originals {
+        if let Some(originals) = &mut originals {
             originals.restore_message(&mut message).await?;
         }
         messages.push(sent(&message));

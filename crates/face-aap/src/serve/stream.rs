@@ -221,7 +221,7 @@ impl Open {
 
 /// A turn as one reply, once it has stopped. Errors until then are in the reply, as they would be in a stream.
 pub(super) async fn whole(face: &Face, telling: TurnStreamRequest) -> Result<Response, Refusal> {
-    let TurnStreamRequest { session, turn, place, originals, .. } = telling;
+    let TurnStreamRequest { session, turn, place, mut originals, .. } = telling;
     let mut events = follow(&face.engine, turn).await?;
     let mut gathered = Gathered::new(turn.opening);
     let mut end = end(face);

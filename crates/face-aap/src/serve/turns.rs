@@ -162,7 +162,7 @@ pub(super) async fn get_turn(face: Face, Ids((session, turn)): Ids<(String, Stri
             TurnState { messages: Some(so_far.messages), ..TurnState::only(turn_id, RUNNING) }
         }
     };
-    let originals = Originals::new(&face, turn.run, &setup.client_tools);
+    let mut originals = Originals::new(&face, turn.run, &setup.client_tools);
     for message in shown.messages.iter_mut().flatten() {
         originals.restore_message(message).await?;
     }

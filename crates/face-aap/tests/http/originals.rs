@@ -106,6 +106,54 @@ async fn the_application_gets_the_original_while_the_call_is_open_and_nobody_els
     }
 }
 
+/// A turn that answers one call may bring other tools, and the other call stays with the application.
+#[tokio::test]
+async fn an_open_call_keeps_its_original_when_its_tool_was_replaced() {
+    const TWO: &str = r#"
+[[turn]]
+text = "I pay."
+call = [
+  { name = "pay", input = { card = "4111111111111111", to = "Ann" } },
+  { name = "weather", input = {} },
+]
+[[turn]]
+text = "Paid."
+"#;
+    let tool = |name: &str| json!({ "name": name, "description": "", "parameters": { "type": "object" } });
+    for stream in ["delta", "message"] {
+        let stage = Stage::with(TWO).await;
+        let session = stage
+            .session(json!({ "agent": { "name": "clerk" }, "tools": [tool("pay"), tool("weather")] }))
+            .await;
+        let first = stage.told(&session, &says("pay", stream)).await;
+        let [pay, weather] = ["pay", "weather"].map(|name| first.calls(name).pop().unwrap());
+        let body = json!({
+            "stream": stream,
+            "tools": [tool("weather")],
+            "messages": [{ "role": "tool", "toolCallId": weather, "content": "rain" }],
+        });
+        assert_eq!(stage.told(&session, &body).await.reason(), "tool_use");
+
+        let (owner, _revoke) = stage.caller(&[Scope::Run, Scope::Read], Narrowing::default());
+        for text in read(&stage, &owner, &session, &first.turn).await {
+            assert_eq!((text.matches(CARD).count(), text.matches(MASKED).count()), (1, 0), "{text}");
+        }
+        let (reader, _revoke) = stage.caller(&[Scope::Read], Narrowing::default());
+        for text in read(&stage, &reader, &session, &first.turn).await {
+            assert_eq!((text.matches(CARD).count(), text.matches(MASKED).count()), (0, 1), "{text}");
+        }
+
+        let body = json!({
+            "stream": stream,
+            "messages": [{ "role": "tool", "toolCallId": pay, "content": "done" }],
+        });
+        assert_eq!(stage.told(&session, &body).await.reason(), "end_turn");
+        for text in read(&stage, &owner, &session, &first.turn).await {
+            assert!(!text.contains(CARD), "{text}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_reply_in_one_piece_and_one_sent_again_bring_the_original_too() {
     let stage = Stage::with(PAYMENT).await;

@@ -8,9 +8,13 @@ use recount_event::family::tool::Executor;
 
 use crate::state::{Call, CallStage, Invoked, NameStatus, Shell, Space, State};
 
+/// The kinds of tools of this server that run a command, and do nothing before `tool.shell.command`.
+const COMMAND_KINDS: [&str; 2] = ["shell", "git"];
+
 pub(super) fn invoked(state: &mut State, invoked: &tool::Invoked) {
     let stage = CallStage::Invoked(Invoked {
         executor: invoked.executor.unwrap_or(Executor::Server),
+        is_command: invoked.kind.as_deref().is_some_and(|kind| COMMAND_KINDS.contains(&kind)),
         shell: None,
         has_child: false,
     });

@@ -7,7 +7,7 @@ use recount_event::family::{handoff, turn};
 use recount_event::{ForeignId, Payload};
 
 use super::Batch;
-use super::outcome::{ended, refusal};
+use super::outcome::{ended, how_far, refusal};
 use crate::rejection::Rejection;
 use crate::state::{Call, CallStage, PromptKind};
 
@@ -36,7 +36,7 @@ pub(super) fn calls_and_prompts(
         if matches!(call.stage, CallStage::Invoked(_)) && !keep(&call) {
             let mut ended = ended(&id, &call);
             ended.code = Some("cancelled".into());
-            ended.error = Some(why.reason.to_owned());
+            ended.error = Some(cancelled_call(batch, &id, &call, why.reason));
             batch.emit(Payload::ToolCancelled(Box::new(ended)))?;
         }
     }
@@ -47,6 +47,17 @@ pub(super) fn calls_and_prompts(
         }
     }
     Ok(())
+}
+
+/// Why a call is closed, and what is known of it if this server carries it out. A command says by itself that output may be
+/// missing, and a call that started a run or asks a person does nothing else.
+fn cancelled_call(batch: &Batch, id: &ForeignId, call: &Call, reason: &str) -> String {
+    let is_ours = batch.state.is_own() && call.is_with_server();
+    let does_nothing = call.has_child() || call.answer.is_some() || batch.state.asks_for(id);
+    if !is_ours || does_nothing || call.runs_command() {
+        return reason.to_owned();
+    }
+    format!("cancelled ({reason}): {}", how_far(call))
 }
 
 /// Withdraws every pending prompt, whatever the state of its call.

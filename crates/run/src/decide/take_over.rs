@@ -10,7 +10,7 @@ use recount_event::{Code, Payload, time};
 use super::{Batch, close, outcome};
 use crate::effect::outstanding;
 use crate::rejection::Rejection;
-use crate::state::{CallStage, Phase};
+use crate::state::{Call, CallStage, Phase};
 
 const INTERRUPTED: &str = "interrupted";
 
@@ -58,11 +58,12 @@ fn wait_again(batch: &mut Batch) -> Result<(), Rejection> {
 
 /// What is known of a call that was under way, for the model and for people. It was announced before it began, so it may
 /// have taken effect; nothing was recorded of its outcome.
-fn interrupted_call(reason: &str) -> String {
-    format!(
-        "interrupted ({reason}): the call had started, and whether it took effect is not known; \
-         repeating it may do it twice"
-    )
+fn interrupted_call(reason: &str, call: &Call) -> String {
+    let how_far = outcome::how_far(call);
+    match call.has_not_started() {
+        true => format!("interrupted ({reason}): {how_far}"),
+        false => format!("interrupted ({reason}): {how_far}; repeating it may do it twice"),
+    }
 }
 
 fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
@@ -74,7 +75,7 @@ fn calls(batch: &mut Batch, reason: &str) -> Result<(), Rejection> {
         if call.is_with_server() {
             let mut ended = outcome::ended(&id, &call);
             ended.code = Some(INTERRUPTED.into());
-            ended.error = Some(interrupted_call(reason));
+            ended.error = Some(interrupted_call(reason, &call));
             batch.emit(Payload::ToolFailed(Box::new(ended)))?;
         } else if call.stage == CallStage::Proposed && cut_turn.is_some() && call.turn_index == cut_turn {
             // The turn will be tried again, and the model will ask again.

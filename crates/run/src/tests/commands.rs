@@ -695,13 +695,41 @@ fn a_takeover_tells_what_was_interrupted() {
     assert_eq!(story.last("run.waiting"), r#"{"for":[{"kind":"client_tool","id":"d"}]}"#);
     assert_eq!(
         story.last("tool.failed"),
-        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call had started, and whether it took effect is not known; repeating it may do it twice","code":"interrupted"}"#
+        r#"{"tool_call_id":"c","tool_name":"tool","turn_index":0,"error":"interrupted (lost): the call may have started, and whether it took effect is not known; repeating it may do it twice","code":"interrupted"}"#
     );
     assert!(story.last("turn.failed").contains(r#""will_retry":true"#));
     assert_eq!(story.last("run.started"), r#"{"worker_id":"w2","lease_until":"2026-05-03T10:24:45.000Z"}"#);
     assert_eq!(story.does(progress("@complete d")), ["tool.completed", "run.continued"]);
     assert_eq!(work(&story), [Work::CallModel]);
     story.does(progress("@turn 1"));
+}
+
+/// `tool.started` comes before the wait for a place: only the command shows that a call of the shell did something.
+#[test]
+fn a_takeover_and_a_cancellation_say_how_far_a_call_has_come() {
+    let error = |script: &str, command: Command, name: &str| {
+        let mut story = Story::of(script);
+        story.does(command);
+        let ended: serde_json::Value = serde_json::from_str(&story.last(name)).unwrap();
+        ended["error"].as_str().unwrap().to_owned()
+    };
+    let shell = "@own\ntool.invoked {'tool_call_id':'c','tool_name':'sh','kind':'shell','executor':'server'}\n\
+                 tool.started {'tool_call_id':'c','tool_name':'sh'}";
+    let command = format!("{shell}\n@command c");
+    let unknown = "whether it took effect is not known";
+    let none = "the call was announced and had not started, so it had no effect";
+    assert_eq!(error(shell, take_over(), "tool.failed"), format!("interrupted (lost): {none}"));
+    assert_eq!(error(shell, cancel(), "tool.cancelled"), format!("cancelled (enough): {none}"));
+    assert_eq!(
+        error(&command, take_over(), "tool.failed"),
+        format!("interrupted (lost): the call had started, and {unknown}; repeating it may do it twice")
+    );
+    assert_eq!(error(&command, cancel(), "tool.cancelled"), "enough", "output_incomplete says it");
+    let other = "@own\n@invoke c";
+    let may = format!("the call may have started, and {unknown}");
+    assert_eq!(error(other, cancel(), "tool.cancelled"), format!("cancelled (enough): {may}"));
+    assert_eq!(error("@own\n@client c", cancel(), "tool.cancelled"), "enough");
+    assert_eq!(error("@own\n@invoke c\n@question q c", cancel(), "tool.cancelled"), "enough");
 }
 
 #[test]

@@ -144,9 +144,10 @@ impl Spool {
             self.count(hook, "spool_full")?;
             return Ok(false);
         }
-        let mut text = self.take_dropped()?;
+        let mut text = self.dropped_lines()?;
         text.extend_from_slice(&line);
         write_lines(&mut file, size, &text)?;
+        self.forget_dropped()?;
         Ok(true)
     }
 
@@ -185,17 +186,19 @@ impl Spool {
         replace(&path, &text)
     }
 
-    /// The counts as lines, which are counted no more.
-    fn take_dropped(&self) -> io::Result<Vec<u8>> {
-        let path = self.path("dropped.json");
-        let all = read_dropped(&path);
+    /// The counts as lines. They are forgotten after the lines were written, so that a full disk loses none.
+    fn dropped_lines(&self) -> io::Result<Vec<u8>> {
         let mut lines = Vec::new();
-        for dropped in all {
+        for dropped in read_dropped(&self.path("dropped.json")) {
             lines.extend(line_of(&dropped.into_hook())?);
         }
-        match fs::remove_file(&path) {
+        Ok(lines)
+    }
+
+    fn forget_dropped(&self) -> io::Result<()> {
+        match fs::remove_file(self.path("dropped.json")) {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
-            _ => Ok(lines),
+            _ => Ok(()),
         }
     }
 
@@ -283,9 +286,10 @@ impl Draining<'_> {
         let _lock = self.spool.lock()?;
         let mut file = self.spool.file("hooks.jsonl")?;
         let size = file.seek(SeekFrom::End(0))?;
-        let dropped = self.spool.take_dropped()?;
+        let dropped = self.spool.dropped_lines()?;
         if size > self.read || !dropped.is_empty() {
             write_lines(&mut file, size, &dropped)?;
+            self.spool.forget_dropped()?;
             return Ok(false);
         }
         file.set_len(0)?;
@@ -313,8 +317,12 @@ fn line_of(hook: &Hook) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Adds whole lines at the end, after the end of an unfinished one.
+/// Adds whole lines at the end, after the end of an unfinished one. All of them or none, as far as the disk lets it.
 fn write_lines(file: &mut File, size: u64, lines: &[u8]) -> io::Result<()> {
+    add_lines(file, size, lines).inspect_err(|_| drop(file.set_len(size)))
+}
+
+fn add_lines(file: &mut File, size: u64, lines: &[u8]) -> io::Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
@@ -420,6 +428,22 @@ mod tests {
         let body: serde_json::Value = serde_json::from_str(&sent[1].body).unwrap();
         assert_eq!((&body["count"], &body["session_id"]), (&json!(2), &json!("s1")));
         assert_eq!((&body["first_at_ms"], &body["last_at_ms"]), (&json!(5), &json!(5)));
+    }
+
+    #[test]
+    fn a_disk_that_is_full_loses_no_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path().join("spool")).unwrap();
+        spool.drop_hook(&hook("1", "{}"), "refused").unwrap();
+        let path = folder.path().join("spool/hooks.jsonl");
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        let full = spool.keep(&hook("2", "{}")).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        fs::remove_file(&path).unwrap();
+        assert!(spool.keep(&hook("3", "{}")).unwrap());
+        let left = numbers(&spool);
+        assert!(left.len() == 2 && left[0].starts_with("dropped-") && left[1] == "3", "{left:?}");
+        assert!(spool.is_empty());
     }
 
     #[test]
