@@ -89,3 +89,29 @@ function summary({ messages, level, opened, state }) {
   return `it opened ${opened} times, was level ${level} times, is in state ${state} and heard ${
     messages.length} messages, the last with id ${last?.id}: ${last?.data.slice(0, 300)}`;
 }
+
+/// Scrolls the view up, a step a frame; answers the most elements that were made in one frame. It is the page's work
+/// without the machine's speed.
+export function scrollUp(page, steps, pixels) {
+  return page.evaluate(async ([steps, pixels]) => {
+    const box = document.getElementById('view');
+    let made = 0;
+    const observer = new MutationObserver((changes) => {
+      for (const { addedNodes } of changes) {
+        for (const node of addedNodes) made += node.nodeType === Node.ELEMENT_NODE ? 1 + node.querySelectorAll('*').length : 0;
+      }
+    });
+    observer.observe(box, { childList: true, subtree: true });
+    let most = 0;
+    let all = 0;
+    for (let step = 0; step < steps; step += 1) {
+      made = 0;
+      box.scrollTop -= pixels;
+      await new Promise(requestAnimationFrame);
+      most = Math.max(most, made);
+      all += made;
+    }
+    observer.disconnect();
+    return { most, all };
+  }, [steps, pixels]);
+}

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 
 import { violations } from './axe.mjs';
-import { launch, openPage } from './browser.mjs';
+import { launch, openPage, scrollUp } from './browser.mjs';
 import { startServer } from './server.mjs';
 import { BEGINNING, ENDING, OUTPUT, Producer, createRun, retold } from './story.mjs';
 
@@ -122,33 +122,32 @@ test('a link to an event leads to what it belongs to', TEST, async (t) => {
   await page.getByText('"at": 699').waitFor();
 });
 
-/// The processor times of the tasks that pages did while `work` went on, in milliseconds: not the time on the clock,
-/// which says more of the machine and its load than of the page.
-async function tasksOf(page, work) {
-  await browser.startTracing(page, { categories: ['toplevel', 'disabled-by-default-devtools.timeline'] });
-  await work();
-  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString());
-  const mains = new Set(traceEvents.filter(({ name, args }) => name === 'thread_name' && args.name === 'CrRendererMain')
-    .map(({ pid, tid }) => `${pid} ${tid}`));
-  const tasks = traceEvents.filter(({ name, tdur, pid, tid }) => /RunTask$/.test(name) && tdur > 0 && mains.has(`${pid} ${tid}`));
-  assert.ok(tasks.length > 20, `${tasks.length} tasks were seen`);
-  return tasks.map(({ tdur }) => tdur / 1000);
-}
-
-/// Opens a run from the overview; answers after how many milliseconds its newest call is to be seen.
+/// Opens a run from the overview; answers how many elements the page made until its newest call was to be seen.
 function opened(page, run, last) {
   return page.evaluate(async ([run, last]) => {
-    const start = performance.now();
+    let made = 0;
+    const observer = new MutationObserver((changes) => {
+      for (const { addedNodes } of changes) {
+        for (const node of addedNodes) made += node.nodeType === Node.ELEMENT_NODE ? 1 + node.querySelectorAll('*').length : 0;
+      }
+    });
+    observer.observe(document.body, { childList: true, subtree: true });
     location.hash = `#${run}`;
     for (;;) {
       await new Promise(requestAnimationFrame);
-      if ([...document.querySelectorAll('recount-call')].some(({ textContent }) => textContent.includes(last))) return performance.now() - start;
-      if (performance.now() - start > 20_000) return Infinity;
+      if ([...document.querySelectorAll('recount-call')].some(({ textContent }) => textContent.includes(last))) break;
     }
+    observer.disconnect();
+    return made;
   }, [run, last]);
 }
 
-test('a run of 100,000 events opens within a second and scrolls without long tasks', { timeout: 400_000 }, async (t) => {
+/// How many elements the page may make until the end of a run is to be seen, and in one frame while the reader scrolls:
+/// as many as for a short run. A bound in milliseconds would measure the machine and its load.
+const OPENING_ELEMENTS_MAX = 2_000;
+const FRAME_ELEMENTS_MAX = 300;
+
+test('a run of 100,000 events opens with as little work as a short one and scrolls by small steps', { timeout: 400_000 }, async (t) => {
   const server = await startServer(t);
   const run = await createRun(server, 'very long');
   const producer = new Producer(server, run);
@@ -166,26 +165,13 @@ test('a run of 100,000 events opens within a second and scrolls without long tas
   }
   const page = await openPage(t, browser, `${server.origin}/`);
   await page.getByText('Live', { exact: true }).waitFor();
-  let took = 0;
-  const opening = await tasksOf(page, async () => {
-    took = await opened(page, run, 'c-99-99');
-  });
-  const worked = opening.reduce((sum, ms) => sum + ms, 0);
+  const opening = await opened(page, run, 'c-99-99');
   await page.getByText(/^Loading/).waitFor({ state: 'hidden', timeout: 60_000 });
-  const scrolling = await tasksOf(page, () => page.evaluate(async () => {
-    const box = document.getElementById('view');
-    for (let step = 0; step < 120; step += 1) {
-      box.scrollTop -= 300;
-      await new Promise(requestAnimationFrame);
-    }
-  }));
-  const longest = Math.max(...scrolling);
+  const scrolling = await scrollUp(page, 120, 300);
   const made = await page.locator('.things > *').count();
-  t.diagnostic(`opened in ${Math.round(took)} ms, of which ${Math.round(worked)} ms were work of the page; the longest task while scrolling took ${
-    longest.toFixed(1)} ms; ${made} elements`);
-  // On a machine with nothing else to do it is a third of a second; here many tests run at once.
-  assert.ok(worked < 400 && took < 10_000, `opened in ${took} ms with ${worked} ms of work`);
-  assert.ok(longest <= 50, `a task of ${longest} ms`);
+  t.diagnostic(`opening made ${opening} elements, and scrolling ${scrolling.most} in one frame at most, ${scrolling.all} in all; ${made} elements`);
+  assert.ok(opening <= OPENING_ELEMENTS_MAX, `${opening} elements to open it`);
+  assert.ok(scrolling.all > 0 && scrolling.most <= FRAME_ELEMENTS_MAX, JSON.stringify(scrolling));
   assert.ok(made <= 240, `${made} elements`);
   assert.ok(await page.evaluate(() => document.getElementById('view').scrollTop > 0), 'what was in sight stays in sight');
   // The first event is there, too.

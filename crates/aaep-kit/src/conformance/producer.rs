@@ -5,6 +5,7 @@
 
 mod findings;
 mod part;
+mod sessions;
 mod specs;
 mod stage;
 

@@ -60,6 +60,7 @@ impl Talk {
     ) -> Result<Talk, LinkError> {
         let link = Link::open(world, dial).await?;
         let mut transcript = Transcript::new(label, scope);
+        transcript.opened_ms = millis(began.elapsed());
         let line = |way, text: &str| Line::new(millis(began.elapsed()), world.clock.now_ms(), way, text);
         if let (Some(request), Some(answer)) = (&dial.request, link.answer()) {
             transcript.lines.push(line(Way::Sent, request));
@@ -190,9 +191,14 @@ impl Talk {
         self.orders.send(Order::Pause(paused)).await.ok();
     }
 
-    /// Marks what is there as a part of what happened, not the whole.
-    pub(crate) fn is_part(&self) {
-        self.lock().transcript.scope = Scope::Part;
+    /// Records that endings of sessions may be missing.
+    pub(crate) fn mark_cut_short(&self) {
+        self.lock().transcript.cut_short = true;
+    }
+
+    /// When it was opened, by the clock of its lines.
+    pub(crate) fn opened_ms(&self) -> u64 {
+        self.lock().transcript.opened_ms
     }
 
     /// Whether what is there is held to be the whole of what happened.
@@ -299,6 +305,6 @@ async fn hold(mut link: Link, mut inbox: mpsc::Receiver<Order>, shared: &Shared,
     link.close().await;
 }
 
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

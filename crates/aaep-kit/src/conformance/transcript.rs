@@ -108,11 +108,24 @@ pub struct Transcript {
     pub label: String,
     pub scope: Scope,
     pub lines: Vec<Line>,
+    /// When the subscription was open, by the clock of [`Line::at_ms`].
+    pub opened_ms: u64,
+    /// When the suite asked the producer for something while the subscription was open, by the same clock.
+    pub asked_ms: Vec<u64>,
+    /// Whether endings of sessions may be missing: the stream ended before they came, or they took too long.
+    pub cut_short: bool,
 }
 
 impl Transcript {
     pub fn new(label: impl Into<String>, scope: Scope) -> Self {
-        Transcript { label: label.into(), scope, lines: Vec::new() }
+        Transcript {
+            label: label.into(),
+            scope,
+            lines: Vec::new(),
+            opened_ms: 0,
+            asked_ms: Vec::new(),
+            cut_short: false,
+        }
     }
 
     pub fn events(&self) -> impl Iterator<Item = &Line> {

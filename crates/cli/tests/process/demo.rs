@@ -1,21 +1,18 @@
-//! `recount demo`: a whole run, told as a true account, in under a minute.
+//! `recount demo`: a whole run, told as a true account.
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::server::{Answer, recount};
 
 #[test]
-fn the_demo_shows_everything_in_under_a_minute_and_keeps_a_true_account() {
+fn the_demo_shows_everything_and_keeps_a_true_account() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let began = recount_world::moment();
     let mut command = recount();
     command.args(["demo", "--json", "--data"]).arg(&data).env("TMPDIR", folder.path());
     let told = Answer::of(&mut command);
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     assert_eq!(told.status, 0, "{told:?}");
     let events: Vec<Value> = told.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut left = events.iter().map(|event| event["type"].as_str().unwrap());

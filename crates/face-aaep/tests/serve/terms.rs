@@ -1,11 +1,12 @@
 //! What a stream keeps to: its rate, its filters, its language, and changes of them while it is open.
 
-use std::time::Duration;
-
 use recount_aaep::Body as Said;
 use serde_json::json;
 
 use crate::stage::{Stage, request, summary, text, types};
+
+/// Calls that a full bucket holds back, one for each second: a machine may stop for a minute meanwhile.
+const HELD: usize = 100;
 
 #[tokio::test]
 async fn what_is_critical_passes_a_full_bucket_and_every_filter_and_text_comes_before_it() {
@@ -23,11 +24,19 @@ async fn what_is_critical_passes_a_full_bucket_and_every_filter_and_text_comes_b
     for word in ["It ", "rains. ", "Take ", "a ", "coat. "] {
         run.says(word).await;
     }
-    let asked = recount_world::moment();
+    for number in 0..HELD {
+        let call = json!({
+            "tool_call_id": format!("c{number}"), "tool_name": "look_up", "kind": "custom", "args_summary": "rain",
+        });
+        run.report(&[("tool.invoked", call)]).await;
+    }
     run.asks("q-1").await;
     let heard = listener.until(|said| matches!(said, Said::AwaitingClarification(_))).await;
-    assert!(asked.elapsed() < Duration::from_secs(1), "it does not wait for the rate: {:?}", asked.elapsed());
+    // Told by the order, not by a clock: at its rate the stream lets one of them go a second.
+    let before = types(&heard).iter().filter(|name| **name == "tool.invoked").count();
+    assert!(before < HELD, "it waits for the rate: {:?}", types(&heard));
     assert_eq!(text(&heard), "It rains. Take a coat. ");
+    listener.until(|said| matches!(said, Said::ToolInvoked(_))).await;
 }
 
 #[tokio::test]

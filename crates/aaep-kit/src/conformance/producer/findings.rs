@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use recount_aaep::Kind;
-use recount_aaep::rule::{Finding, Layer, Profile, Severity};
+use recount_aaep::rule::{self, Finding, Layer, Profile, Rule, Severity};
 use recount_aaep::session::{Checker, Options};
 
+use super::sessions::{Held, Sessions};
 use crate::conformance::report::{Check, Outcome};
 use crate::conformance::requirements::{self, Requirement, Strength};
 use crate::conformance::transcript::{Line, Scope, Transcript, Way};
@@ -122,8 +123,38 @@ pub(crate) fn held(level: u8) -> impl Iterator<Item = &'static Requirement> {
     })
 }
 
+/// What is found at the ending of a session, or because there is none.
+const AT_THE_ENDING: &[&Rule] = &[
+    &rule::END_MISSING,
+    &rule::TOOL_OPEN,
+    &rule::TOOL_OPEN_BROKEN_OFF,
+    &rule::STREAM_OPEN,
+    &rule::PROMPT_OPEN,
+    &rule::PROMPT_NOT_DONE,
+    &rule::PROMPT_NO_FOLLOW_UP,
+    &rule::PROMPT_STATE_STAYS,
+];
+
+fn is_at_the_ending(rule: &Rule) -> bool {
+    AT_THE_ENDING.iter().any(|other| other.id == rule.id)
+}
+
+/// Whether a rule is about events in the order of their session; the terms of a subscription are about single events.
+fn is_about_sessions(rule: &Rule) -> bool {
+    rule.layer == Layer::Session && !rule.id.starts_with("handshake.")
+}
+
+/// Whether the rules on a requirement were applied to a session of which so much is held.
+fn is_evidence(requirement: &Requirement, held: Held) -> bool {
+    match held {
+        Held::All => true,
+        Held::AllButEnding => !requirement.rules().any(is_at_the_ending),
+        Held::Nothing => !requirement.rules().any(is_about_sessions),
+    }
+}
+
 /// Rules on replies are about the sender of the reply, which was this suite.
-fn is_about_producers(rule: &recount_aaep::rule::Rule) -> bool {
+fn is_about_producers(rule: &Rule) -> bool {
     !rule.id.starts_with("reply.") && rule.id != "handshake.unknown" && rule.id != "session.delivered_twice"
 }
 
@@ -137,8 +168,10 @@ struct Found {
 /// One check of each requirement that rules hold. `wanted` says which are looked at.
 pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str) -> bool) -> Vec<Check> {
     let mut found: BTreeMap<&'static str, Found> = BTreeMap::new();
-    for transcript in transcripts {
-        for (line, finding) in hold(transcript) {
+    let sessions: Vec<Sessions<'_>> =
+        transcripts.iter().map(|transcript| Sessions::of(transcript, transcripts)).collect();
+    for (transcript, sessions) in transcripts.iter().zip(&sessions) {
+        for (line, finding) in hold(transcript, sessions) {
             for id in about(line, &finding) {
                 let shown = || format!("{}: {}", transcript.label, line.shown());
                 let entry = found.entry(id).or_insert_with(|| Found {
@@ -158,8 +191,13 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
             }
         }
     }
-    let seen = |need: Need| {
-        transcripts.iter().flat_map(|transcript| &transcript.lines).any(|line| shows(line, need))
+    let seen = |need: Need, requirement: &Requirement| {
+        transcripts.iter().zip(&sessions).any(|(transcript, sessions)| {
+            let is_evidence = |line: &Line| {
+                transcript.scope == Scope::Part || is_evidence(requirement, sessions.held(line))
+            };
+            transcript.lines.iter().any(|line| shows(line, need) && is_evidence(line))
+        })
     };
     let mut checks = Vec::new();
     for requirement in held(level).filter(|row| wanted(row.id)) {
@@ -178,7 +216,9 @@ pub(crate) fn checks(transcripts: &[Transcript], level: u8, wanted: impl Fn(&str
                     if found.worst == Severity::Error && must { Outcome::Failed } else { Outcome::Warned };
                 check(outcome, format!("{}{more}", found.told)).with_all(found.evidence)
             }
-            None if seen(needed) => check(Outcome::Passed, "nothing else was found by the rules".to_owned()),
+            None if seen(needed, requirement) => {
+                check(Outcome::Passed, "nothing else was found by the rules".to_owned())
+            }
             None if needed.is_optional() => check(Outcome::Inapplicable(lack.to_owned()), String::new()),
             None => check(Outcome::NotShown(lack.to_owned()), String::new()),
         });
@@ -214,33 +254,38 @@ fn told(finding: &Finding) -> String {
 }
 
 /// What the rules find in a conversation, with the line it is about. Notes are left out, and so is what is said of our
-/// own messages.
-fn hold(transcript: &Transcript) -> Vec<(&Line, Finding)> {
+/// own messages, and what is found in sessions that the rules do not hold.
+fn hold<'t>(transcript: &'t Transcript, sessions: &Sessions<'_>) -> Vec<(&'t Line, Finding)> {
     let mut checker = Checker::new(Options { profile: Profile::Strict, ..Options::default() });
     let mut found = Vec::new();
-    let whole = transcript.scope == Scope::Whole;
-    let mut last = None;
-    for line in &transcript.lines {
+    let is_kept = |line: &Line, finding: &Finding| {
+        if !is_about_sessions(finding.rule) {
+            return true;
+        }
+        transcript.scope == Scope::Whole
+            && match sessions.held(line) {
+                Held::All => true,
+                Held::AllButEnding => !is_at_the_ending(finding.rule),
+                Held::Nothing => false,
+            }
+    };
+    for (number, line) in transcript.lines.iter().enumerate() {
         if line.way == Way::Vain || line.json.get("kind").is_some_and(|kind| kind == "user_input") {
             continue;
         }
-        checker.text(1, &line.text);
+        checker.text(number, &line.text);
         for finding in checker.take() {
-            let kept = line.way == Way::Heard
-                && (whole
-                    || finding.rule.layer != Layer::Session
-                    || finding.rule.id.starts_with("handshake."));
-            if kept {
+            if line.way == Way::Heard && is_kept(line, &finding) {
                 found.push((line, finding));
             }
         }
-        if line.is_event() {
-            last = Some(line);
-        }
     }
     checker.finish();
-    if let (true, Some(last)) = (whole, last) {
-        found.extend(checker.take().into_iter().map(|finding| (last, finding)));
+    for finding in checker.take() {
+        // What is found at last is about the events at which it stands.
+        if let Some(line) = transcript.lines.get(finding.line).filter(|line| is_kept(line, &finding)) {
+            found.push((line, finding));
+        }
     }
     found.retain(|(line, finding)| {
         // A server's own word beside the protocol, such as the acknowledgement of a driver's input, is no event of a
@@ -258,31 +303,47 @@ mod tests {
     use super::*;
 
     fn event(number: usize, kind: &str, more: Value) -> Line {
+        event_of("sess_1", number, kind, more)
+    }
+
+    fn event_of(session: &str, number: usize, kind: &str, more: Value) -> Line {
         let mut value = json!({
             "@context": "https://aaep-protocol.org/context/v1", "type": format!("aaep:agent.{kind}"),
-            "event_id": format!("evt_{number}"), "session_id": "sess_1", "timestamp": format!("2026-05-24T14:22:{number:02}.000Z"),
+            "event_id": format!("evt_{session}_{number}"), "session_id": session, "timestamp": format!("2026-05-24T14:22:{number:02}.000Z"),
             "producer": {"agent_id": "planner"}, "localization_hints": {"primary_language": "en"}, "summary_normal": "So.",
         });
         value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         Line::new(0, 0, Way::Heard, value.to_string())
     }
 
+    fn at(at_ms: u64, line: Line) -> Line {
+        Line { at_ms, ..line }
+    }
+
     fn transcript(scope: Scope, lines: Vec<Line>) -> Transcript {
-        Transcript { label: "a test".into(), scope, lines }
+        Transcript { lines, asked_ms: vec![0], ..Transcript::new("a test", scope) }
     }
 
     fn outcome(transcript: Transcript, requirement: &str) -> Outcome {
-        let checks = checks(&[transcript], 3, |id| id == requirement);
+        outcome_of(&[transcript], requirement)
+    }
+
+    fn outcome_of(transcripts: &[Transcript], requirement: &str) -> Outcome {
+        let checks = checks(transcripts, 3, |id| id == requirement);
         assert_eq!(checks.len(), 1, "{requirement}");
         checks[0].outcome.clone()
     }
 
     fn prompt() -> Line {
+        prompt_of("sess_1")
+    }
+
+    fn prompt_of(session: &str) -> Line {
         let prompt = json!({
             "action": "Pay.", "consequence": "The money is gone.", "reply_token": "rpl_1", "timeout_seconds": 60,
             "default_decision": "reject", "urgency": "critical", "risk_level": "high", "irreversible": true,
         });
-        event(2, "awaiting.confirmation", prompt)
+        event_of(session, 2, "awaiting.confirmation", prompt)
     }
 
     ///
@@ -333,5 +394,142 @@ mod tests {
             assert!(matches!(outcome(brief(), requirement), Outcome::NotShown(_)), "{requirement}");
         }
         assert_eq!(outcome(brief(), "R-001"), Outcome::Passed);
+    }
+
+    fn is_not_shown(outcome: Outcome) -> bool {
+        matches!(outcome, Outcome::NotShown(_))
+    }
+
+    /// A session that waits for an answer at the close excuses its own ending, and nothing else.
+    #[test]
+    fn a_session_with_an_open_prompt_excuses_its_ending_only() {
+        let asks = [event(1, "session.started", json!({})), prompt()];
+        let alone = || transcript(Scope::Whole, asks.to_vec());
+        assert!(is_not_shown(outcome(alone(), "R-031")));
+        assert!(is_not_shown(outcome(alone(), "R-071")));
+        assert_eq!(outcome(alone(), "R-030"), Outcome::Passed);
+        let with = |lines: Vec<Line>| {
+            let lines = asks.iter().cloned().chain(lines.into_iter().map(|line| at(10, line))).collect();
+            Transcript { asked_ms: vec![0, 10], ..transcript(Scope::Whole, lines) }
+        };
+        let other = |number, kind: &str, more| event_of("sess_2", number, kind, more);
+        let call = |number, name: &str, id: &str, kind: &str| {
+            other(number, kind, json!({"tool": name, "tool_call_id": id, "status": "success"}))
+        };
+        let whole =
+            with(vec![other(1, "session.started", json!({})), other(3, "session.completed", json!({}))]);
+        assert_eq!(outcome(whole, "R-031"), Outcome::Passed);
+        let unended = with(vec![other(1, "session.started", json!({}))]);
+        assert_eq!(outcome(unended, "R-031"), Outcome::Failed);
+        let chaos = || {
+            with(vec![
+                other(1, "session.started", json!({})),
+                call(2, "fetch", "call_1", "tool.completed"),
+                other(3, "state.changed", json!({"from_state": "nowhere", "to_state": "thinking"})),
+                other(
+                    4,
+                    "tool.invoked",
+                    json!({"tool": "pay", "tool_call_id": "call_2", "irreversible": true, "risk_level": "high"}),
+                ),
+                other(5, "session.completed", json!({})),
+                other(6, "session.completed", json!({})),
+            ])
+        };
+        for requirement in ["R-031", "R-036", "R-050", "R-051", "R-052", "R-054"] {
+            assert_eq!(outcome(chaos(), requirement), Outcome::Failed, "{requirement}");
+        }
+    }
+
+    /// What the cut session itself did stays found.
+    #[test]
+    fn a_cut_session_is_held_to_all_but_its_ending() {
+        let lines = vec![
+            event(1, "session.started", json!({"sequence_number": 0})),
+            event(
+                2,
+                "tool.invoked",
+                json!({
+                    "tool": "wipe", "tool_call_id": "call_1", "irreversible": true, "risk_level": "high", "sequence_number": 7,
+                }),
+            ),
+        ];
+        let broken = || Transcript { cut_short: true, ..transcript(Scope::Whole, lines.clone()) };
+        assert_eq!(outcome(broken(), "R-015"), Outcome::Failed);
+        assert_eq!(outcome(broken(), "R-051"), Outcome::Failed);
+        assert!(is_not_shown(outcome(broken(), "R-031")));
+        assert!(is_not_shown(outcome(broken(), "R-054")));
+        assert_eq!(outcome(transcript(Scope::Whole, lines.clone()), "R-031"), Outcome::Failed);
+    }
+
+    /// Sessions of other clients are heard from the middle, and go on after the close.
+    #[test]
+    fn sessions_that_were_not_asked_for_are_left_out() {
+        let state = |session, number: usize, from: &str| {
+            let more = json!({"from_state": from, "to_state": "thinking", "sequence_number": number});
+            event_of(session, number, "state.changed", more)
+        };
+        let start = |session| event_of(session, 0, "session.started", json!({"sequence_number": 0}));
+        let end = |session, number: usize| {
+            event_of(session, number, "session.completed", json!({"sequence_number": number}))
+        };
+        // One is heard from the middle before anything is asked for, one after it, and one starts before and goes on.
+        let lines = vec![
+            at(1, state("sess_a", 4, "deciding")),
+            at(2, start("sess_b")),
+            at(11, state("sess_c", 9, "deciding")),
+            at(12, start("sess_1")),
+            at(13, state("sess_1", 1, "idle")),
+            at(14, end("sess_1", 2)),
+        ];
+        let talk = || Transcript { asked_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
+        for requirement in ["R-015", "R-030", "R-031", "R-036"] {
+            assert_eq!(outcome(talk(), requirement), Outcome::Passed, "{requirement}");
+        }
+        // One that starts while ours is asked for cannot be told from it; that one of both ends is enough.
+        let mut lines = lines.clone();
+        lines.insert(3, at(11, start("sess_d")));
+        let both = Transcript { asked_ms: vec![10], ..transcript(Scope::Whole, lines.clone()) };
+        assert_eq!(outcome(both, "R-031"), Outcome::Passed);
+        lines.pop();
+        let neither = Transcript { asked_ms: vec![10], ..transcript(Scope::Whole, lines) };
+        assert_eq!(outcome(neither, "R-031"), Outcome::Failed);
+        // The one that was asked for has no start: no other can be it.
+        let headless = vec![at(1, state("sess_a", 4, "deciding")), at(12, state("sess_1", 1, "idle"))];
+        let headless = Transcript { asked_ms: vec![10], ..transcript(Scope::Whole, headless) };
+        assert_eq!(outcome(headless, "R-030"), Outcome::Failed);
+    }
+
+    /// A session that an earlier subscription left with its prompt open goes on in the next one.
+    #[test]
+    fn a_session_of_an_earlier_subscription_is_left_out() {
+        let first = transcript(Scope::Whole, vec![event(1, "session.started", json!({})), prompt()]);
+        let rest = vec![
+            at(31, event(3, "state.changed", json!({"from_state": "awaiting_input", "to_state": "idle"}))),
+            at(32, event(4, "session.completed", json!({}))),
+        ];
+        let next =
+            |lines| Transcript { opened_ms: 20, asked_ms: vec![30], ..transcript(Scope::Whole, lines) };
+        assert_eq!(outcome_of(&[first.clone(), next(rest.clone())], "R-030"), Outcome::Passed);
+        assert_eq!(outcome_of(&[next(rest)], "R-030"), Outcome::Failed);
+    }
+
+    /// Others' replies are not heard: what follows their prompts tells nothing.
+    #[test]
+    fn prompts_of_other_clients_are_left_out() {
+        let grave = json!({"tool": "pay", "irreversible": true, "risk_level": "high"});
+        let lines = vec![
+            event_of("sess_a", 1, "session.started", json!({})),
+            prompt_of("sess_a"),
+            event_of("sess_a", 3, "tool.invoked", grave),
+            event_of("sess_b", 1, "session.started", json!({})),
+            event_of("sess_b", 2, "session.completed", json!({})),
+        ];
+        let lines: Vec<Line> = lines.into_iter().map(|line| at(5, line)).collect();
+        let before = Transcript { asked_ms: vec![], ..transcript(Scope::Whole, lines.clone()) };
+        assert!(is_not_shown(outcome(before, "R-070")));
+        let amid = transcript(Scope::Whole, lines.clone());
+        assert!(is_not_shown(outcome(amid, "R-070")));
+        let ours = transcript(Scope::Whole, lines[..3].to_vec());
+        assert_eq!(outcome(ours, "R-070"), Outcome::Failed);
     }
 }

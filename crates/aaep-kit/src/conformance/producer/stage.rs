@@ -12,12 +12,13 @@ use recount_world::World;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::sessions::Sessions;
 use super::specs::Spec;
 use super::{Drive, Subject};
 use crate::conformance::judge::{self, Answer};
 use crate::conformance::report::Outcome;
 use crate::conformance::requirements::{Requirement, Strength};
-use crate::conformance::talk::Talk;
+use crate::conformance::talk::{Talk, millis};
 use crate::conformance::transcript::{Line, Scope, Transcript};
 use crate::limits;
 use crate::link::call::Caller;
@@ -52,6 +53,8 @@ pub(super) struct Stage<'r> {
     is_endless: AtomicBool,
     notes: Mutex<Vec<Note>>,
     transcripts: Mutex<Vec<Transcript>>,
+    /// When the producer was asked for something, in milliseconds since the run began.
+    asked_ms: Mutex<Vec<u64>>,
     /// Why it answers none, when that is so.
     pub(super) silence_of_handshakes: Mutex<String>,
     /// How replies that must have no effect were answered.
@@ -86,6 +89,7 @@ impl<'r> Stage<'r> {
             is_endless: AtomicBool::new(false),
             notes: Mutex::default(),
             transcripts: Mutex::default(),
+            asked_ms: Mutex::default(),
             silence_of_handshakes: Mutex::default(),
             bad_answers: Mutex::default(),
             old_tokens: Mutex::default(),
@@ -243,33 +247,45 @@ impl<'r> Stage<'r> {
         self.keep(transcript);
     }
 
-    /// Waits for the end of every session that was heard: a stream may lag behind another, and a check that breaks off
-    /// may leave a session in the middle. A producer is to blame for a missing end only when the end could have come:
-    /// otherwise what was heard is a part of what happened.
+    /// Waits for the end of every session that was asked for: a stream may lag after another, and a check that breaks
+    /// off may leave a session in the middle. A producer is to blame for a missing end only when the end could have
+    /// come.
     async fn hear_out(&self, talk: &Talk) {
-        let all_ended = |lines: &[Line]| judge::unended(lines).is_empty().then_some(());
+        let (opened_ms, asked_ms) = (talk.opened_ms(), self.asked_since(talk.opened_ms()));
+        let unended = |lines: &[Line]| Sessions::asked_for(lines, opened_ms, &asked_ms).unended(lines);
+        let all_ended = |lines: &[Line]| unended(lines).is_empty().then_some(());
         let patience = if self.is_endless.load(Ordering::Relaxed) { self.silence() } else { self.patience() };
         if talk.until(patience, all_ended).await.is_some() {
             return;
         }
-        let waits_for_us = talk.read(|lines| {
-            let open = |number: usize| judge::open_prompt(lines, lines[number].session()).is_some();
-            judge::unended(lines).into_iter().any(open)
-        });
-        if waits_for_us || talk.ended().is_some() {
-            talk.is_part();
-        } else {
+        if talk.ended().is_some() {
+            return talk.mark_cut_short();
+        }
+        let waits_for_us =
+            |lines: &[Line], number: usize| judge::open_prompt(lines, lines[number].session()).is_some();
+        let endless =
+            talk.read(|lines| unended(lines).into_iter().any(|number| !waits_for_us(lines, number)));
+        if endless {
             // To wait as long for the next one would show nothing new.
             self.is_endless.store(true, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn keep(&self, transcript: Transcript) {
+    pub(super) fn keep(&self, mut transcript: Transcript) {
+        transcript.asked_ms = self.asked_since(transcript.opened_ms);
         self.transcripts.lock().expect("nothing panics while it keeps").push(transcript);
+    }
+
+    /// When the producer was asked for something since a moment.
+    fn asked_since(&self, moment_ms: u64) -> Vec<u64> {
+        let asked_ms = self.asked_ms.lock().expect("nothing panics while it asks");
+        asked_ms.iter().copied().filter(|asked| *asked >= moment_ms).collect()
     }
 
     /// Asks the producer for something.
     pub(super) async fn drive(&self, talk: &Talk, scenario: Scenario) -> Result<(), Trouble> {
+        let asked_ms = millis(self.began.elapsed());
+        self.asked_ms.lock().expect("nothing panics while it asks").push(asked_ms);
         let text = self.subject.sentence(scenario);
         let input = json!({"kind": "user_input", "text": text});
         match (&self.subject.drive, &self.target, &self.caller) {
@@ -306,16 +322,26 @@ impl<'r> Stage<'r> {
     pub(super) async fn begin(&self, talk: &Talk, scenario: Scenario) -> Result<String, Trouble> {
         let from = talk.len();
         self.drive(talk, scenario).await?;
-        // A producer may forget to say that a session begins; any event of a session that is new will do.
-        let found = talk
-            .until(self.patience(), |lines| {
-                let old = |id: &str| lines[..from].iter().any(|line| line.is_event() && line.session() == id);
-                let events =
-                    lines[from..].iter().filter(|line| line.is_event() && !line.session().is_empty());
-                let new = |line: &&Line| line.is(Kind::SessionStarted) || !old(line.session());
-                events.clone().find(new).map(|line| line.session().to_owned())
-            })
-            .await;
+        let start = |lines: &[Line]| {
+            lines[from..]
+                .iter()
+                .find(|line| line.is(Kind::SessionStarted))
+                .map(|line| line.session().to_owned())
+        };
+        let any = |lines: &[Line]| {
+            let old = |id: &str| lines[..from].iter().any(|line| line.is_event() && line.session() == id);
+            let mut events =
+                lines[from..].iter().filter(|line| line.is_event() && !line.session().is_empty());
+            events.find(|line| !old(line.session())).map(|line| line.session().to_owned())
+        };
+        // A producer may forget to say that a session begins: any event of a session that is new will do, when no start
+        // follows it. Sessions of other clients are heard in the middle.
+        let either = |lines: &[Line]| start(lines).or_else(|| any(lines));
+        let found = talk.until(self.patience(), either).await;
+        let found = match talk.read(start) {
+            None if found.is_some() => talk.until(self.silence(), start).await.or(found),
+            started => started,
+        };
         found.ok_or_else(|| self.nothing_came(talk, scenario, "no session began"))
     }
 
@@ -334,7 +360,10 @@ impl<'r> Stage<'r> {
         self.drive(talk, scenario).await?;
         let found = talk
             .until(self.patience(), |lines| {
-                (from..lines.len()).find(|number| lines[*number].is(kind) || lines[*number].is_terminal())
+                // Sessions of other clients end, too.
+                let old = |id: &str| lines[..from].iter().any(|line| line.is_event() && line.session() == id);
+                let ends = |line: &Line| line.is_terminal() && !old(line.session());
+                (from..lines.len()).find(|number| lines[*number].is(kind) || ends(&lines[*number]))
             })
             .await;
         match found {

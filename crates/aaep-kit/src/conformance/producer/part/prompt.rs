@@ -49,7 +49,8 @@ pub(super) async fn rejected(stage: &Stage<'_>, talks: &[Talk]) -> Result<(), Tr
         return Ok(());
     };
     all_hear(stage, &asked, other).await;
-    stage.end_of_line(other, 0).await;
+    let session = talk.read(|lines| lines[prompt].session().to_owned());
+    stage.end_of(other, &session).await;
     listening::same_bytes(stage, &talk.lines(), &other.lines());
     Ok(())
 }

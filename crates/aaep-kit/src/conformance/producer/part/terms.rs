@@ -88,7 +88,8 @@ async fn told(stage: &Stage<'_>, talks: &BTreeMap<&'static str, Talk>) -> Result
     let mut heard: BTreeMap<&str, Vec<Line>> = BTreeMap::new();
     for (name, talk) in talks {
         if stage.end_of(talk, &session).await.is_none() {
-            talk.is_part();
+            // At its rate the story may take longer than that.
+            talk.mark_cut_short();
         }
         heard.insert(
             name,
