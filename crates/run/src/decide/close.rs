@@ -57,7 +57,8 @@ fn cancelled_call(batch: &Batch, id: &ForeignId, call: &Call, reason: &str) -> S
     if !is_ours || does_nothing || call.runs_command() {
         return reason.to_owned();
     }
-    format!("cancelled ({reason}): {}", how_far(call))
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    format!("cancelled{reason}: {}", how_far(call))
 }
 
 /// Withdraws every pending prompt, whatever the state of its call.
