@@ -171,12 +171,10 @@ async fn sessions_of_other_clients_are_not_held_against_a_producer() {
 
 /// What is wrong with the report on a fault, where it is not found as it must be.
 async fn unfound(fault: Fault, patience: Duration) -> Option<String> {
-    let started = recount_world::moment();
     let behaviour = Behaviour { fault: Some(fault), ..Behaviour::default() };
     let report = tried_as(behaviour, fault.level(), Some(fault.requirement()), patience).await;
     let outcomes = of(&report, fault.requirement());
     let expected = if WARNED.contains(&fault) { Outcome::Warned } else { Outcome::Failed };
-    println!("{:6} ms {}", started.elapsed().as_millis(), fault.name());
     let is_found = outcomes.contains(&&expected)
         && (expected != Outcome::Warned || !outcomes.contains(&&Outcome::Failed));
     (!is_found)
