@@ -125,7 +125,7 @@ fn all(from: &Path, to: &Path, world: &World) -> Result<SalvageReport, StartErro
     }
     for tenant in lost_tenants(from).map_err(|why| StartError::failed(why.to_string()))? {
         stores.retain(|store| store.tenant != tenant);
-        let unreadable = Some("the backup lists this tenant, and its store is not there".to_owned());
+        let unreadable = Some("the backup lists this tenant, and its store is missing".to_owned());
         stores.push(StoreReport { tenant, unreadable, ..StoreReport::default() });
     }
     if let Some(why) = stores.iter().find_map(|store| store.unreadable.clone())

@@ -25,12 +25,12 @@ pub(super) struct PresumedCall {
     tool: String,
     irreversible: bool,
     /// A reply to its prompt that does not allow it.
-    refusal: Option<Refusal>,
+    refusal: Option<DatedRefusal>,
 }
 
 /// A reply that was written down after the call, and does not allow it.
 #[derive(Clone, Copy)]
-struct Refusal {
+struct DatedRefusal {
     /// When it was sent, in microseconds; at the end of time when it does not say. Only an acceptance before counts.
     moment: i64,
     rule: &'static rule::Rule,
@@ -38,9 +38,9 @@ struct Refusal {
 }
 
 /// What a reply to the prompt of a call says of the call.
-enum Word {
+enum ReplyWord {
     Allows(i64),
-    Refuses(Refusal),
+    Refuses(DatedRefusal),
     /// It came too late, or is none that the prompt takes.
     Nothing,
 }
@@ -93,17 +93,17 @@ impl PresumedCalls {
         };
         let call = &mut self.calls[at];
         match call.word(reply) {
-            Word::Allows(moment) if call.refusal.is_none_or(|refusal| moment < refusal.moment) => {
+            ReplyWord::Allows(moment) if call.refusal.is_none_or(|refusal| moment < refusal.moment) => {
                 self.calls.remove(at);
                 self.replied = true;
                 true
             }
-            Word::Refuses(refusal) => {
+            ReplyWord::Refuses(refusal) => {
                 let first = call.refusal.is_none_or(|before| refusal.moment < before.moment);
                 call.refusal = if first { Some(refusal) } else { call.refusal };
                 false
             }
-            Word::Allows(_) | Word::Nothing => false,
+            ReplyWord::Allows(_) | ReplyWord::Nothing => false,
         }
     }
 
@@ -134,7 +134,7 @@ impl PresumedCalls {
 }
 
 impl PresumedCall {
-    fn word(&self, reply: &Reading<'_>) -> Word {
+    fn word(&self, reply: &Reading<'_>) -> ReplyWord {
         let node = reply.node();
         let Presumption { until, reject, announced, .. } = self.presumption;
         let decides = |what: &str| node.get("decision").is_some_and(|decision| decision.is(what));
@@ -142,14 +142,15 @@ impl PresumedCall {
         let moment = moment.map(|moment| moment.micros);
         let in_time = moment.is_none_or(|moment| until.is_none_or(|until| moment <= until));
         let rule = if self.irreversible { &rule::TOOL_UNCONFIRMED } else { &rule::TOOL_BEFORE_ANSWER };
-        let refuses = |rule, what| Word::Refuses(Refusal { moment: moment.unwrap_or(i64::MAX), rule, what });
+        let refuses =
+            |rule, what| ReplyWord::Refuses(DatedRefusal { moment: moment.unwrap_or(i64::MAX), rule, what });
         if decides("reject") && reject && in_time {
             refuses(&rule::TOOL_AFTER_REJECT, "is called after its prompt was rejected")
         } else if !decides("accept") {
-            Word::Nothing
+            ReplyWord::Nothing
         } else if !in_time {
             match announced {
-                true => Word::Nothing,
+                true => ReplyWord::Nothing,
                 false => {
                     refuses(rule, "is called after its prompt was withdrawn, and before it was accepted")
                 }
@@ -157,7 +158,7 @@ impl PresumedCall {
         } else if node.get("modified_action").is_some() {
             refuses(rule, "is called as its prompt says, which was accepted with a changed action")
         } else {
-            moment.map_or(Word::Nothing, Word::Allows)
+            moment.map_or(ReplyWord::Nothing, ReplyWord::Allows)
         }
     }
 
