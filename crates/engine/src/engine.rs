@@ -56,6 +56,9 @@ impl Engine {
     ) -> Result<Self, Error> {
         let counters = Arc::new(Counters::default());
         let catalogued = CataloguedStore::new(store, counters.clone());
+        for damage in catalogued.store.known_damage() {
+            counters.findings().damaged(&damage);
+        }
         let repairs = catalogued.repairs.clone();
         let ground = Ground::new(Arc::new(catalogued), world, counters.clone());
         let publisher = Publisher::new(framing, counters);

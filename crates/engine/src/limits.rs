@@ -272,8 +272,12 @@ pub const SCRUB_PAGE_WAIT: Duration = Duration::from_millis(64);
 /// How long after the end of a round, and after the start of the server, the next round begins.
 pub const SCRUB_EVERY: Duration = Duration::from_secs(600);
 
-/// Sentences about damage that are kept; what is found beyond them is counted, and all of it is in the server's log.
+/// Sentences about damage that are shown; what is found beyond them is counted, and it is in the server's log.
 pub const SCRUB_FINDINGS_MAX: usize = 100;
+
+/// Damaged places that are kept, so that each is counted and logged once; what is found beyond them is neither counted nor
+/// logged until a round of the scrub has ended.
+pub const DAMAGED_PLACES_MAX: usize = 2_000;
 
 /// How often damaged rows are folded and written anew in one go while their runs go on; then they stay until the next read
 /// of them, or the next round of the scrub.

@@ -34,8 +34,8 @@ pub(crate) struct HotIndex {
     sealed: Totals,
     /// What is in a chunk and in its group still.
     both: Totals,
-    /// Streams that had damaged records in the hot part when it was read, from the first to the last of them.
-    damaged: HashMap<StreamKey, RangeInclusive<u64>>,
+    /// Streams that had damaged records in the hot part when it was read, with each stretch of them in order.
+    damaged: HashMap<StreamKey, Vec<RangeInclusive<u64>>>,
 }
 
 struct HotStream {
@@ -121,12 +121,16 @@ impl Hot {
     /// Why nothing may be appended to a stream or removed from it, if it has damaged records.
     pub(crate) fn refusal(&self, key: &StreamKey) -> Option<Fault> {
         let inner = self.lock();
-        let range = inner.damaged.get(key)?;
-        Some(Fault::damaged(Damage {
-            stream: Some(key.clone()),
-            sequences: Some(range.clone()),
-            positions: None,
-        }))
+        let ranges = inner.damaged.get(key)?;
+        let (first, last) = (ranges.first()?.start(), ranges.last()?.end());
+        Some(Fault::damaged(damage(key, *first..=*last)))
+    }
+
+    /// Every damaged stretch that was found when the hot part was read.
+    pub(crate) fn damage(&self) -> Vec<Damage> {
+        let inner = self.lock();
+        let streams = inner.damaged.iter();
+        streams.flat_map(|(key, ranges)| ranges.iter().map(|range| damage(key, range.clone()))).collect()
     }
 
     pub(crate) fn ends(&self) -> StoreEnd {
@@ -214,6 +218,10 @@ impl Hot {
     }
 }
 
+fn damage(key: &StreamKey, range: RangeInclusive<u64>) -> Damage {
+    Damage { stream: Some(key.clone()), sequences: Some(range), positions: None }
+}
+
 impl HotIndex {
     pub(crate) fn new(sealed: Totals) -> Self {
         HotIndex { sealed, ..HotIndex::default() }
@@ -221,8 +229,11 @@ impl HotIndex {
 
     /// This record is damaged, and in no chunk yet.
     pub(crate) fn is_damaged(&mut self, key: &StreamKey, sequence: u64) {
-        let range = self.damaged.entry(key.clone()).or_insert(sequence..=sequence);
-        *range = *range.start()..=sequence;
+        let ranges = self.damaged.entry(key.clone()).or_default();
+        match ranges.last_mut() {
+            Some(range) if range.end() + 1 == sequence => *range = *range.start()..=sequence,
+            _ => ranges.push(sequence..=sequence),
+        }
     }
 
     /// Of a group that has landed, so much is in chunks too.

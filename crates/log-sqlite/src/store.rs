@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, DamagedRow, End, Fault, FaultKind, FeedRecord, Integrity, Landed,
-    Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange, RowRepair, Stats, Store,
-    StreamKey, Tail, WholeRows, admit_blob,
+    Answer, Append, AppendError, Committed, Damage, DamagedRow, End, Fault, FaultKind, FeedRecord, Integrity,
+    Landed, Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange, RowRepair, Stats,
+    Store, StreamKey, Tail, WholeRows, admit_blob,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -232,6 +232,10 @@ impl Store for SqliteStore {
         self.ask(move |connection, hot| {
             reading::record_page(connection, hot, &stream, from, bound, &write, &pages)
         })
+    }
+
+    fn known_damage(&self) -> Vec<Damage> {
+        self.shared.hot.damage()
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::fault::{AppendError, Fault};
+use crate::fault::{AppendError, Damage, Fault};
 use crate::values::{
     Append, Committed, DamagedRow, End, FeedRecord, Guard, Integrity, PageWriter, ReadBound, Record,
     RecordPage, Row, RowPut, RowRange, RowRepair, Stats, StreamKey, Tail, WholeRows,
@@ -57,6 +57,11 @@ pub trait Store: Send + Sync + 'static {
             records.iter().for_each(|record| write(record.sequence, &record.bytes, &mut out));
             Ok(Some(RecordPage { bytes: out.freeze(), first, last }))
         })
+    }
+
+    /// Damaged records that the store found when it was opened, before any read. Each entry names a stream and its sequences.
+    fn known_damage(&self) -> Vec<Damage> {
+        Vec::new()
     }
 
     /// Records of all streams with a position of at least `from`, in order; contiguous except for records that were

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use recount_engine::{Engine, Error, ListQuery, NewRun, Redactor, Triple};
 use recount_event::door::draft;
 use recount_event::family::run::{Queued, RunKind};
-use recount_event::{ForeignId, RunId};
+use recount_event::{Code, ForeignId, RunId};
 use recount_face_aep::SseFraming;
 use recount_log_sqlite::SqliteStore;
 use recount_world::{Kind, World};
@@ -70,11 +70,22 @@ pub(crate) struct Audit(Arc<Inner>);
 
 struct Inner {
     engine: Engine,
-    run: RunId,
-    /// The number of the next batch: one at a time is appended.
-    next: tokio::sync::Mutex<u64>,
+    /// What the first event says of this start; none where no server starts.
+    facts: Option<Value>,
+    opened_ms: u64,
+    /// One batch at a time is appended.
+    run: tokio::sync::Mutex<AuditRun>,
     refusals: Refusals,
     lost: AtomicU64,
+}
+
+/// The run of this start, as far as it could be recorded.
+#[derive(Default)]
+struct AuditRun {
+    id: Option<RunId>,
+    is_started: bool,
+    /// The number of the next batch.
+    next: u64,
 }
 
 impl Audit {
@@ -92,27 +103,60 @@ impl Audit {
         let engine = Engine::open_with_key(Arc::new(store), world, Arc::new(SseFraming), redactor, None)
             .await
             .map_err(|why| failed(&why))?;
-        let audit = Audit::begin(engine).await.map_err(|why| failed(&why))?;
-        audit.append(AuditKind::ServerStarted, &facts).await.map_err(|why| failed(&why))?;
+        Audit::start(engine, facts).await.map_err(|why| failed(&why))
+    }
+
+    /// Begins the run of this start. Where the store takes no events now, the run begins when it does.
+    async fn start(engine: Engine, facts: Value) -> Result<Self, Error> {
+        let audit = Audit::new(engine, Some(facts));
+        match audit.append_all(&[]).await {
+            Ok(()) => {}
+            Err(error) if matches!(error.code(), Code::StoreFull | Code::StoreBusy) => {
+                let facts = audit.0.facts.as_ref().unwrap_or(&Value::Null);
+                tracing::error!(target: "audit", %facts, %error, "the start is not recorded in the audit trail yet");
+                audit.keep_trying();
+            }
+            Err(error) => return Err(error),
+        }
         audit.keep_counting_refusals();
         Ok(audit)
     }
 
-    async fn begin(engine: Engine) -> Result<Self, Error> {
-        end_what_was_left(&engine).await?;
-        let mut queued = Queued::new(RunKind::External);
-        queued.title = Some("Audit trail".to_owned());
-        queued.requested_by = Some(PRODUCER.to_owned());
-        let (run, _) = engine
-            .write()
-            .create_run(NewRun { queued, task: None, session: None, resumed_from: None })
-            .await?;
-        let refusals = Refusals::default();
-        let inner =
-            Inner { engine, run, next: tokio::sync::Mutex::new(0), refusals, lost: AtomicU64::new(0) };
-        let audit = Audit(Arc::new(inner));
-        audit.append_all(&[("run.started", json!({}))]).await?;
-        Ok(audit)
+    fn new(engine: Engine, facts: Option<Value>) -> Self {
+        let opened_ms = engine.world().clock.now_ms();
+        let (run, refusals) = (tokio::sync::Mutex::default(), Refusals::default());
+        Audit(Arc::new(Inner { engine, facts, opened_ms, run, refusals, lost: AtomicU64::new(0) }))
+    }
+
+    /// The run of this start, created and started.
+    async fn started(&self, run: &mut AuditRun) -> Result<RunId, Error> {
+        let Inner { engine, facts, opened_ms, .. } = &*self.0;
+        let id = match run.id {
+            Some(id) => id,
+            None => {
+                end_what_was_left(engine).await?;
+                let mut queued = Queued::new(RunKind::External);
+                queued.title = Some("Audit trail".to_owned());
+                queued.requested_by = Some(PRODUCER.to_owned());
+                let new = NewRun { queued, task: None, session: None, resumed_from: None };
+                *run.id.insert(engine.write().create_run(new).await?.0)
+            }
+        };
+        if !run.is_started {
+            let mut events = vec![("run.started", json!({}))];
+            if let Some(facts) = facts {
+                let mut facts = facts.clone();
+                let late_ms = engine.world().clock.now_ms().saturating_sub(*opened_ms);
+                if late_ms > limits::AUDIT_START_LATE_MS {
+                    facts["started_at"] = json!(recount_event::time::format_ms(*opened_ms));
+                }
+                events.push((AuditKind::ServerStarted.event_type(), facts));
+            }
+            ingest(engine, id, PRODUCER, run.next, &events).await?;
+            run.next += 1;
+            run.is_started = true;
+        }
+        Ok(id)
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -153,11 +197,35 @@ impl Audit {
     }
 
     async fn append_all(&self, events: &[(&str, Value)]) -> Result<(), Error> {
-        let Inner { engine, run, next, .. } = &*self.0;
-        let mut next = next.lock().await;
-        ingest(engine, *run, PRODUCER, *next, events).await?;
-        *next += 1;
+        let mut run = self.0.run.lock().await;
+        let id = self.started(&mut run).await?;
+        if !events.is_empty() {
+            ingest(&self.0.engine, id, PRODUCER, run.next, events).await?;
+            run.next += 1;
+        }
         Ok(())
+    }
+
+    /// Begins the run of this start as soon as the store takes events again.
+    fn keep_trying(&self) {
+        let audit = self.clone();
+        self.0.engine.world().tasks.spawn(Kind::Service, |mut shutdown| async move {
+            loop {
+                tokio::select! {
+                    () = shutdown.requested() => return,
+                    () = tokio::time::sleep(limits::AUDIT_START_EVERY) => {}
+                }
+                match audit.append_all(&[]).await {
+                    Ok(()) => {
+                        tracing::info!(target: "audit", "the start is recorded in the audit trail");
+                        return;
+                    }
+                    Err(error) => {
+                        tracing::debug!(target: "audit", %error, "the start is not recorded in the audit trail yet");
+                    }
+                }
+            }
+        });
     }
 
     fn keep_counting_refusals(&self) {
@@ -189,16 +257,28 @@ pub(crate) fn folder(data: &Path) -> std::path::PathBuf {
     folder_within(data, TENANT)
 }
 
-/// Ends the runs of starts that were not ended by a shutdown.
+/// Ends the runs of starts that were not ended by a shutdown. A damaged one stays as it is.
 async fn end_what_was_left(engine: &Engine) -> Result<(), Error> {
     let active = ListQuery { after: None, limit: limits::AUDIT_RUNS_LEFT_MAX, status: None };
-    for row in engine.catalogue().list_runs(&active).await?.items {
+    let rows = match engine.catalogue().list_runs(&active).await {
+        Err(error) if error.is_damage() => {
+            tracing::error!(target: "audit", %error, "unfinished runs of the audit trail cannot be listed");
+            return Ok(());
+        }
+        rows => rows?.items,
+    };
+    for row in rows {
         if row.ended_at.is_some() {
             continue;
         }
         let message = "the server ended without a shutdown: it was killed, or the machine stopped";
         let failed = json!({"code": "server_died", "message": message, "retriable": false});
-        ingest(engine, row.id, SUCCESSOR, 0, &[("run.failed", failed)]).await?;
+        match ingest(engine, row.id, SUCCESSOR, 0, &[("run.failed", failed)]).await {
+            Err(error) if error.is_damage() => {
+                tracing::error!(target: "audit", run = %row.id, %error, "a run of the audit trail stays unfinished");
+            }
+            ended => ended?,
+        }
     }
     Ok(())
 }
@@ -226,9 +306,79 @@ pub(crate) async fn record_offline(data: &Path, what: AuditKind, facts: Value) -
     let engine = Engine::open(Arc::new(store), World::real(), Arc::new(SseFraming))
         .await
         .map_err(|why| failed(&why))?;
-    let audit = Audit::begin(engine).await.map_err(|why| failed(&why))?;
+    let audit = Audit::new(engine, None);
     let events = [(what.event_type(), facts), ("run.finished", json!({"final_status": "completed"}))];
     let recorded = audit.append_all(&events).await.map_err(|why| failed(&why));
     audit.0.engine.shutdown().await;
     recorded
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    use recount_event::codec;
+    use recount_log_sqlite::SqliteOptions;
+
+    use super::*;
+
+    /// A store on a disk that is full while the flag is set.
+    async fn on_a_disk(folder: &Path, is_full: &Arc<AtomicBool>) -> Engine {
+        let mut options = SqliteOptions::new(folder);
+        let gate = is_full.clone();
+        options.reserve_gate = Some(Arc::new(move |_| match gate.load(Ordering::Relaxed) {
+            true => Err(std::io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }));
+        let store = SqliteStore::open(options).unwrap();
+        Engine::open(Arc::new(store), World::real(), Arc::new(SseFraming)).await.unwrap()
+    }
+
+    /// The types of all events, and the bytes of the last start.
+    async fn trail(audit: &Audit) -> (Vec<String>, String) {
+        let (events, _) = audit.engine().read().read_feed(None, 100).await.unwrap();
+        let names = events.iter().map(|(_, bytes)| codec::decode(bytes).unwrap().type_name().to_owned());
+        let names: Vec<String> = names.collect();
+        let started = names.iter().rposition(|name| name == "ext.recount.server_started");
+        let started = started.map(|place| String::from_utf8_lossy(&events[place].1).into_owned());
+        (names, started.unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_costs_no_start_and_the_trail_begins_when_there_is_space() {
+        let (folder, is_full) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(true)));
+        let audit =
+            Audit::start(on_a_disk(folder.path(), &is_full).await, json!({"version": "1"})).await.unwrap();
+        audit.record(AuditKind::TokenCreated, json!({"name": "lost"})).await;
+        assert_eq!((trail(&audit).await.0, audit.lost()), (vec![], 1));
+
+        is_full.store(false, Ordering::Relaxed);
+        audit.record(AuditKind::TokenRevoked, json!({})).await;
+        let (names, facts) = trail(&audit).await;
+        let wanted = ["run.queued", "run.started", "ext.recount.server_started", "ext.recount.token_revoked"];
+        assert_eq!((names, audit.lost()), (wanted.map(str::to_owned).to_vec(), 1));
+        assert!(facts.contains(r#""version":"1""#), "{facts}");
+        audit.engine().shutdown().await;
+    }
+
+    #[tokio::test]
+    async fn a_run_that_was_left_is_ended_when_there_is_space_again() {
+        let (folder, is_full) = (tempfile::tempdir().unwrap(), Arc::new(AtomicBool::new(false)));
+        let audit = Audit::start(on_a_disk(folder.path(), &is_full).await, json!({})).await.unwrap();
+        // Not ended by a shutdown.
+        audit.engine().shutdown().await;
+        std::fs::remove_file(folder.path().join("reserve")).unwrap();
+        is_full.store(true, Ordering::Relaxed);
+        let audit = Audit::start(on_a_disk(folder.path(), &is_full).await, json!({})).await.unwrap();
+        assert_eq!(trail(&audit).await.0.len(), 3, "nothing is written on a full disk");
+        is_full.store(false, Ordering::Relaxed);
+        tokio::time::pause();
+        while trail(&audit).await.0.len() < 7 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        let wanted = ["run.failed", "run.queued", "run.started", "ext.recount.server_started"];
+        assert_eq!(trail(&audit).await.0[3..], wanted);
+        audit.engine().shutdown().await;
+    }
 }

@@ -156,6 +156,12 @@ pub const BASE_PATHS_MAX: usize = 16;
 /// often.
 pub const AUDIT_REFUSALS_EVERY: Duration = Duration::from_secs(10);
 
+/// How often a server that started on a full disk tries to record its start in the audit trail.
+pub const AUDIT_START_EVERY: Duration = Duration::from_secs(10);
+
+/// A start that is recorded later than this says when it was, in milliseconds.
+pub const AUDIT_START_LATE_MS: u64 = 5_000;
+
 /// Peers and codes of refused requests that are counted separately between two recordings; the rest count as others.
 pub const AUDIT_PEERS_MAX: usize = 256;
 

@@ -127,7 +127,7 @@ fn scrub(page: &mut MetricsPage, stats: &EngineStats) {
     page.gauge(
         "recount_damage_found",
         None,
-        "Damaged ranges that the scrub found; recount doctor names them.",
+        "Damaged places that the start, reads and the scrub found; recount doctor names them.",
         scrubbed.findings.len() as f64 + scrubbed.more as f64,
     );
 }

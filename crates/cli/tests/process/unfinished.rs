@@ -130,10 +130,51 @@ fn who_is_asked_decides_what_becomes_of_a_run_that_was_killed() {
 #[test]
 fn a_server_says_which_runs_of_before_go_on() {
     let killed = Killed::new();
-    let mut command = recount();
-    command.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(killed.folder.path().join("data"));
-    command.arg("--config").arg(killed.folder.path().join("recount/config.toml"));
-    let server = Server::of(&mut command).listening();
+    let server = serve(killed.folder.path());
     let words = server.words.join("\n");
     assert!(words.contains(&format!("resuming unfinished runs: {} (running)", killed.run)), "{words}");
+}
+
+/// Changes one bit wherever a store has these words. Its write-ahead log is copied into the database before.
+fn damage(data: &Path, store: &str, words: &str) {
+    Answer::of(recount().arg("verify").arg("--data").arg(data)).good();
+    let database = data.join(store).join("recount.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    let places: Vec<usize> =
+        (0..bytes.len() - words.len()).filter(|at| bytes[*at..].starts_with(words.as_bytes())).collect();
+    assert!(!places.is_empty(), "{words} is in the database");
+    places.into_iter().for_each(|place| bytes[place + 2] ^= 1);
+    std::fs::write(&database, bytes).unwrap();
+}
+
+fn serve(folder: &Path) -> Server {
+    let mut command = recount();
+    command.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+    command.arg("--config").arg(folder.join("recount/config.toml"));
+    Server::of(&mut command).listening()
+}
+
+#[test]
+fn a_server_starts_beside_an_unfinished_run_that_is_damaged() {
+    let killed = Killed::new();
+    damage(&killed.folder.path().join("data"), "", "assistant.text_delta");
+    let server = serve(killed.folder.path());
+    let words = server.words.join("\n");
+    assert!(words.contains("an unfinished run is damaged and is not resumed"), "{words}");
+    let doctor = server.ask(&["doctor"]);
+    let found = format!("stream {} is damaged from sequence", killed.run);
+    assert_eq!((doctor.status, doctor.data.matches(&found).count()), (1, 1), "{doctor:?}");
+    assert!(server.ask(&["ls"]).good().contains(&killed.run));
+}
+
+#[test]
+fn a_server_starts_beside_a_damaged_run_of_the_audit_trail() {
+    let killed = Killed::new();
+    damage(&killed.folder.path().join("data"), "tenants/recount-audit", "ext.recount.server_started");
+    let server = serve(killed.folder.path());
+    let words = server.words.join("\n");
+    assert!(words.contains("a run of the audit trail stays unfinished"), "{words}");
+    let trail = server.ask(&["tail", "--audit", "--json"]);
+    assert_eq!(trail.data.matches("ext.recount.server_started").count(), 1, "{trail:?}");
+    assert!(trail.words.contains("damaged"), "{trail:?}");
 }

@@ -2,7 +2,7 @@
 //! what is damaged. Rows of the catalogue that are damaged are written anew by being read; beyond that it changes nothing.
 //! It must not know how a store notices damage.
 //!
-//! Begin with [`AdminHandle::scrub`]; what it found is in [`AdminHandle::scrubbed`].
+//! Begin with [`AdminHandle::scrub`]; what is damaged is in [`AdminHandle::scrubbed`].
 
 use std::future::Future;
 
@@ -40,7 +40,7 @@ impl AdminHandle {
         });
     }
 
-    /// What the scrub has found so far.
+    /// What the scrub, the start and other reads have found so far.
     pub fn scrubbed(&self) -> Scrubbed {
         self.ground().counters.findings().told()
     }
@@ -142,17 +142,11 @@ impl AdminHandle {
             return Err(fault.into());
         }
         let findings = self.ground().counters.findings();
-        match fault.damage {
-            // The feed names the same events by position.
-            Some(damage) => {
-                findings.found(Damage { positions: None, ..(*damage).clone() }.to_string());
-                Ok(Some(*damage))
-            }
-            None => {
-                findings.found(fault.message);
-                Ok(None)
-            }
+        match &fault.damage {
+            Some(damage) => findings.damaged(damage),
+            None => findings.found(fault.message),
         }
+        Ok(fault.damage.map(|damage| *damage))
     }
 }
 

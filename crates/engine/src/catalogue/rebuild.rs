@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_log::{Append, Guard, Row, RowPut, RowRange, Store, StreamKey};
+use recount_log::{Append, AppendError, FaultKind, Guard, Row, RowPut, RowRange, Store, StreamKey};
 use recount_run::State;
 
 use crate::catalogue::fold::Fold;
@@ -103,8 +103,15 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
         }
     }
     made.push(rows::put(rows::FOLDS, rows::FOLDS_VERSION, Guard::Any, &VERSION));
-    store.append(Append { rows: made, ..Append::default() }).await?;
-    Ok(())
+    match store.append(Append { rows: made, ..Append::default() }).await {
+        Ok(_) => Ok(()),
+        // A later start notes it. Reads work, and appends are refused until there is space.
+        Err(AppendError::Fault(fault)) if is_new && fault.kind == FaultKind::Full => {
+            tracing::warn!(%fault, "the disk is full; the new store takes no events yet");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What the catalogue says that the log does not, and the other way about, as sentences. Reads everything.

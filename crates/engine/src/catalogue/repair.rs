@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recount_event::{Code, RunId};
+use recount_event::RunId;
 use recount_log::{DamagedRow, Fault, FaultKind, RepairedRow, RowRepair, Store, StreamKey};
 
 use crate::catalogue::rebuild::fold_run;
@@ -282,7 +282,7 @@ impl Repairs {
                 let puts = puts.filter_map(|put| Some((put.space, put.key, put.value?)));
                 Ok(Some((puts.collect(), state.next_sequence())))
             }
-            Err(error) if matches!(error.code(), Code::RunDamaged | Code::StoreCorrupt) => {
+            Err(error) if error.is_damage() => {
                 *is_whole = false;
                 Ok(None)
             }

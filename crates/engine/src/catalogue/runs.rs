@@ -161,7 +161,12 @@ impl CatalogueHandle {
         let mut after = None;
         while let Some(page) = own_open(self.ground().store(), &mut after).await? {
             for run in page {
-                found.extend(self.run(run).await?);
+                match self.run(run).await {
+                    Ok(row) => found.extend(row),
+                    // The row of a damaged run cannot be made again. That is logged when the store is opened.
+                    Err(error) if error.is_damage() => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(found)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, DamagedRow, End, Fault, FaultKind, FeedRecord, Integrity,
+    Answer, Append, AppendError, Committed, Damage, DamagedRow, End, Fault, FaultKind, FeedRecord, Integrity,
     Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange, RowRepair, Stats, Store,
     StreamKey, Tail, WholeRows,
 };
@@ -50,6 +50,18 @@ impl CataloguedStore {
             };
             if let Err(fault) = &answer {
                 repairs.give_up(fault.message.clone());
+            }
+            answer
+        })
+    }
+
+    /// An answer about events, with damage noted that is in the way.
+    fn noted<T: Send + 'static>(&self, answer: Answer<T>) -> Answer<T> {
+        let meters = self.meters.clone();
+        Box::pin(async move {
+            let answer = answer.await;
+            if let Err(Fault { damage: Some(damage), .. }) = &answer {
+                meters.findings().damaged(damage);
             }
             answer
         })
@@ -106,7 +118,7 @@ impl Store for CataloguedStore {
     }
 
     fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
-        self.store.read(stream, from, bound)
+        self.noted(self.store.read(stream, from, bound))
     }
 
     fn read_page(
@@ -116,11 +128,15 @@ impl Store for CataloguedStore {
         bound: ReadBound,
         write: PageWriter,
     ) -> Answer<Option<RecordPage>> {
-        self.store.read_page(stream, from, bound, write)
+        self.noted(self.store.read_page(stream, from, bound, write))
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
-        self.store.read_feed(from, bound)
+        self.noted(self.store.read_feed(from, bound))
+    }
+
+    fn known_damage(&self) -> Vec<Damage> {
+        self.store.known_damage()
     }
 
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {

@@ -37,6 +37,11 @@ impl Error {
         }
     }
 
+    /// Whether stored bytes that are damaged are what failed.
+    pub fn is_damage(&self) -> bool {
+        matches!(self.code(), Code::RunDamaged | Code::StoreCorrupt)
+    }
+
     pub fn code(&self) -> Code {
         match self {
             Error::Rejected(rejection) => rejection.code,

@@ -89,10 +89,16 @@ impl WorkHandle {
         while let Some(page) = own_open(self.ground().store(), &mut after).await? {
             for run in page {
                 let stream = crate::ground::journal::stream_of(run);
-                let Some(state) =
-                    crate::ground::journal::replay(self.ground().store(), &stream, |_| {}).await?
-                else {
-                    continue;
+                let replayed = crate::ground::journal::replay(self.ground().store(), &stream, |_| {}).await;
+                let state = match replayed {
+                    Ok(Some(state)) => state,
+                    Ok(None) => continue,
+                    // It accepts no more events, so nobody can work at it. The others go on.
+                    Err(error) if error.is_damage() => {
+                        tracing::error!(%run, %error, "an unfinished run is damaged and is not resumed");
+                        continue;
+                    }
+                    Err(error) => return Err(error),
                 };
                 let owes = !outstanding(&state).work.is_empty();
                 self.write().room.dispatch.owed(run, state.next_sequence(), owes);

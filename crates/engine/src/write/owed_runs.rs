@@ -115,7 +115,16 @@ impl OwedRuns {
         let mut after = None;
         while let Some(page) = own_open(store, &mut after).await? {
             for run in page {
-                let Some(row) = store.row(rows::RUNS, &rows::tenant_key(run)).await? else { continue };
+                let row = match store.row(rows::RUNS, &rows::tenant_key(run)).await.map_err(Error::from) {
+                    Ok(Some(row)) => row,
+                    Ok(None) => continue,
+                    // The row of a damaged run cannot be made again.
+                    Err(error) if error.is_damage() => {
+                        tracing::error!(%run, %error, "the state of an unfinished run cannot be read");
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
                 let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
                 if row.status == Status::Running.as_str() {
                     let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);

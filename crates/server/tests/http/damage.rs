@@ -12,6 +12,7 @@ use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
 use serde_json::Value;
 
+use crate::damaged_rows::found;
 use crate::house::{House, STORY, check_problem, elements};
 use crate::wire::Frame;
 
@@ -80,6 +81,7 @@ async fn check(sealed: bool, first: u64, last: u64) {
     let folder = tempfile::tempdir().unwrap();
     let Told { whole, damaged, feed } = damaged(folder.path(), sealed).await;
     let house = House::sqlite(folder.path()).await;
+    assert_eq!(found(&house).await, f64::from(u8::from(!sealed)), "the start reads what is not sealed");
 
     let (events, gaps) = pages(&house, &format!("/v1/runs/{whole}/events"), "after_sequence").await;
     assert_eq!((events.len(), gaps), (STORY.len() + 1, vec![]));
@@ -110,6 +112,8 @@ async fn check(sealed: bool, first: u64, last: u64) {
         assert!(told.iter().all(|(_, event)| feed.contains(event)), "{told:?}");
     }
 
+    assert_eq!(found(&house).await, 1.0, "one place, by whatever reads it was found");
+
     // What would have to build on it is refused; everything else goes on.
     let refused = house.append(&damaged, 3, &STORY[4..5]).await;
     let problem = check_problem(&refused, Code::RunDamaged, "an event behind damaged ones");
@@ -119,9 +123,9 @@ async fn check(sealed: bool, first: u64, last: u64) {
     assert_eq!(house.get("/readyz").await.status, 200);
     assert_eq!(house.running.stop().await, 0);
 
-    let found = scrubbed(folder.path()).await.findings;
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].contains(&told), "{found:?}");
+    let findings = scrubbed(folder.path()).await.findings;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert!(findings[0].contains(&told), "{findings:?}");
 
     // It has a runtime of its own.
     let data = folder.path().to_owned();

@@ -178,7 +178,7 @@ impl Scene {
 }
 
 /// How often damage was found, by the metrics.
-async fn found(house: &House) -> f64 {
+pub(crate) async fn found(house: &House) -> f64 {
     let page = house.get("/metrics").await;
     let line = page.text().lines().find(|line| line.starts_with("recount_damage_found "));
     line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or_else(|| panic!("{}", page.text()))
