@@ -3,12 +3,15 @@
 //! It must not know how a run is worked at. Look at [`Agent`]; what it promises the engine is in `perform`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_engine::{Desk, Left, ListQuery, Order, Profile, Profiles, ReadHandle, RunRow};
+use recount_engine::{
+    Damage, Desk, Error, Failure, Left, ListQuery, Order, Profile, Profiles, ReadHandle, RunRow,
+};
 use recount_event::family::run::{Queued, ResumedFromEvent, RunKind};
-use recount_event::{ForeignId, RunId, SessionId, codec};
+use recount_event::{Code, Event, ForeignId, RunId, SessionId, codec};
 use recount_world::World;
 use tokio::time::Instant;
 
@@ -272,7 +275,7 @@ impl Agent {
     }
 
     /// What was said before a run: before its session began and in the earlier runs of that, or in the run that it goes
-    /// on from (`resumed`), up to that place.
+    /// on from (`resumed`), up to that place. Fails where one of them cannot be read: nothing is left out unsaid.
     pub(crate) async fn earlier(&self, desk: &Desk, resumed: Option<(RunId, u64)>) -> Result<Past, Left> {
         let mut is_first = false;
         if let Some(session) = desk.state().session_id().filter(|_| resumed.is_none()) {
@@ -301,23 +304,7 @@ impl Agent {
             if is_first { (Vec::new(), true) } else { self.before(desk, resumed).await? };
         let runs = before.len();
         for (run, until) in before {
-            let mut after = None;
-            loop {
-                let page = desk.read().read_run(run, after, limits::EARLIER_PAGE).await;
-                // One that was erased, or pruned to its ending, has nothing to say.
-                let Ok((page, has_more)) = page else { break };
-                after = page.last().map(|(sequence, _)| *sequence).or(after);
-                for (sequence, bytes) in page {
-                    if sequence <= until
-                        && let Ok(event) = codec::decode(&bytes)
-                    {
-                        conversation.event(&event);
-                    }
-                }
-                if !has_more || after >= Some(until) {
-                    break;
-                }
-            }
+            each_event(desk.read(), run, until, |event| conversation.event(event)).await?;
             conversation.next_run();
         }
         Ok(Past { conversation, runs, read, is_over })
@@ -364,7 +351,7 @@ impl Agent {
                 }
                 // Only a run that has one before it can go on from it.
                 next = match row.prior_run_id {
-                    Some(_) => resumed_from(desk.read(), row.id).await,
+                    Some(_) => resumed_from(desk.read(), row.id).await?,
                     None => None,
                 };
             }
@@ -376,7 +363,7 @@ impl Agent {
             if found.len() >= limits::EARLIER_RUNS_MAX {
                 break;
             }
-            next = resumed_from(desk.read(), run).await;
+            next = resumed_from(desk.read(), run).await?;
         }
         found.reverse();
         Ok((found, false))
@@ -394,9 +381,73 @@ impl Agent {
     }
 }
 
-/// The run that another goes on from, and the last of its events that counts. What cannot be read goes on from none.
-async fn resumed_from(read: &ReadHandle, run: RunId) -> Option<(RunId, u64)> {
-    place(&read.resumed_from(run).await.ok()??)
+/// Gives each event of an earlier run up to a sequence, in order; none where the run was erased. What was pruned is passed
+/// over. An event that cannot be read is an error: without it what follows would look whole.
+pub(crate) async fn each_event(
+    read: &ReadHandle,
+    run: RunId,
+    until: u64,
+    mut each: impl FnMut(&Event),
+) -> Result<(), Error> {
+    let mut after = None;
+    loop {
+        let (page, has_more) = match read.read_run(run, after, limits::EARLIER_PAGE).await {
+            Ok(page) => page,
+            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) => return Err(of_run(run, error)),
+        };
+        after = page.last().map(|(sequence, _)| *sequence).or(after);
+        for (sequence, bytes) in page.iter().filter(|(sequence, _)| *sequence <= until) {
+            let event = codec::decode(bytes).map_err(|why| {
+                damaged(
+                    run,
+                    Some(*sequence..=*sequence),
+                    format!("{run} cannot be read at {sequence}: {why}"),
+                )
+            })?;
+            each(&event);
+        }
+        if !has_more || after >= Some(until) {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether a run was removed on purpose.
+fn is_gone(error: &Error) -> bool {
+    matches!(error.code(), Code::RunErased | Code::RunNotFound)
+}
+
+fn damaged(run: RunId, sequences: Option<RangeInclusive<u64>>, message: String) -> Error {
+    let damage = Damage { stream: Some(run.to_string().into()), sequences, positions: None };
+    let damage = Some(Box::new(damage));
+    Error::Failed(Failure { code: Code::RunDamaged, message, retry_after: None, damage })
+}
+
+/// The store may not know whose events it found damaged; the reader does.
+fn of_run(run: RunId, error: Error) -> Error {
+    match error.code() {
+        Code::StoreCorrupt => damaged(run, None, format!("{run} cannot be read: {error}")),
+        _ => error,
+    }
+}
+
+/// Which events of which run are damaged, where that is why a read failed, in words.
+pub(crate) fn damaged_events(error: &Error) -> Option<String> {
+    let Damage { stream: Some(run), sequences, .. } = error.damage()? else { return None };
+    Some(match sequences {
+        Some(range) => format!("events {} to {} of {run} are damaged", range.start(), range.end()),
+        None => format!("{run} is damaged"),
+    })
+}
+
+/// The run that another goes on from, and the last of its events that counts.
+async fn resumed_from(read: &ReadHandle, run: RunId) -> Result<Option<(RunId, u64)>, Error> {
+    match read.resumed_from(run).await {
+        Ok(resumed) => Ok(resumed.as_ref().and_then(place)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(of_run(run, error)),
+    }
 }
 
 /// The same, as the run's first event says it.

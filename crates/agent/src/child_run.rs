@@ -8,11 +8,11 @@
 use recount_engine::{Error, NewTask, Order, RunRow, SpawnedBy};
 use recount_event::family::run::{ChildStarted, Queued, RunKind};
 use recount_event::family::tool::Ended;
-use recount_event::{Draft, Event, ForeignId, Payload, RunId, codec};
+use recount_event::{Draft, ForeignId, Payload, RunId};
 use recount_run::{CancelledBy, Command, Status, Totals};
 use serde_json::Value;
 
-use crate::agent::Agent;
+use crate::agent::{self, Agent};
 use crate::execute::{ReadyCall, outcome_failed};
 use crate::limits;
 use crate::tool::Outcome;
@@ -220,7 +220,13 @@ impl Worker {
 
     /// What the model is told of a run that ended.
     async fn child_outcome(&self, child: RunId, row: &RunRow) -> Done<Outcome> {
-        let answer = self.last_words(child).await?;
+        let answer = match self.last_words(child).await {
+            Ok(answer) => answer,
+            Err(error) => match agent::damaged_events(&error) {
+                Some(damaged) => format!("(Its answer cannot be read: {damaged}.)"),
+                None => return Err(error.into()),
+            },
+        };
         let turns = row.turns;
         if row.status == Status::Finished.as_str() {
             let answer = if answer.is_empty() { "It gave no answer.".to_owned() } else { answer };
@@ -241,28 +247,19 @@ impl Worker {
     }
 
     /// The texts of a run's last turn that said something.
-    async fn last_words(&self, run: RunId) -> Done<String> {
-        let (mut last, mut turn, mut after) = (String::new(), None, None);
-        loop {
-            let page = self.desk.read().read_run(run, after, limits::EARLIER_PAGE).await;
-            // One that was erased, or pruned to its ending, has nothing to say.
-            let Ok((page, has_more)) = page else { break };
-            after = page.last().map(|(sequence, _)| *sequence).or(after);
-            for event in page.iter().filter_map(|(_, bytes)| codec::decode(bytes).ok()) {
-                let event: Event = event;
-                if let Payload::AssistantTextComplete(text) = event.payload()
-                    && text.aborted != Some(true)
-                {
-                    if turn.replace(text.turn_index) != Some(text.turn_index) {
-                        last.clear();
-                    }
-                    last.push_str(&text.text);
+    async fn last_words(&self, run: RunId) -> Result<String, Error> {
+        let (mut last, mut turn) = (String::new(), None);
+        agent::each_event(self.desk.read(), run, u64::MAX, |event| {
+            if let Payload::AssistantTextComplete(text) = event.payload()
+                && text.aborted != Some(true)
+            {
+                if turn.replace(text.turn_index) != Some(text.turn_index) {
+                    last.clear();
                 }
+                last.push_str(&text.text);
             }
-            if !has_more {
-                break;
-            }
-        }
+        })
+        .await?;
         Ok(last)
     }
 

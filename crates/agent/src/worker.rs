@@ -11,7 +11,7 @@ use recount_event::family::approval::Decision;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::tool::{self, RefusalCode};
 use recount_event::family::turn::Instruction;
-use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
+use recount_event::{Code, Draft, Event, ForeignId, Json, Payload, RunId};
 use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -184,11 +184,29 @@ impl Worker {
                 _ => None,
             });
             self.resumed = resumed;
-            let Past { conversation, runs, is_over, read } = self.agent.earlier(&self.desk, resumed).await?;
-            (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
+            match self.agent.earlier(&self.desk, resumed).await {
+                Ok(Past { conversation, runs, is_over, read }) => {
+                    (self.conversation, self.past) = (conversation, Some((runs, is_over, read)));
+                }
+                Err(left) => return self.lacks_earlier(left).await,
+            }
         }
         self.see(&events);
         Ok(())
+    }
+
+    /// Fails the run where a part of the conversation before it is damaged: the model would answer without it, and
+    /// nothing would say so. Reads that failed in another way are tried again.
+    async fn lacks_earlier(&mut self, left: Left) -> Done<()> {
+        let Left::Failed(error) = &left else { return Err(left) };
+        let Some(damaged) = agent::damaged_events(error) else { return Err(left) };
+        let run = self.desk.run();
+        tracing::error!(%run, %error, "the conversation before a run is damaged; the run fails");
+        let message = format!(
+            "the conversation before this run cannot be read: {damaged}; restore the store from a backup, or start a new \
+             session"
+        );
+        self.desk.fail(Code::RunDamaged.as_str(), message, false).await
     }
 
     /// Gives the desk back. What was said up to the end of the run is kept for the next one of its session.

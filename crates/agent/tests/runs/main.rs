@@ -13,6 +13,7 @@ mod chats;
 mod child_runs;
 mod compacted;
 mod crashes;
+mod damaged;
 mod disks;
 mod endings;
 mod experimental;

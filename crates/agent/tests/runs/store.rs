@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use recount_event::RunId;
 use recount_log::{
-    Answer, Append, AppendError, Committed, FeedRecord, MemoryStore, Observer, Store, forward_store,
+    Answer, Append, AppendError, Committed, Damage, Fault, FaultKind, FeedRecord, MemoryStore, Observer,
+    ReadBound, Record, Retry, Store, StreamKey, forward_store,
 };
 use tokio::sync::watch;
 
@@ -23,7 +25,17 @@ pub(crate) struct Disk {
     appends: Mutex<Vec<Vec<Bytes>>>,
     fall: Mutex<Option<Fall>>,
     has_fallen: watch::Sender<bool>,
+    unreadable: Mutex<Option<Unreadable>>,
     pub(crate) faults: Faults,
+}
+
+/// One run that cannot be read.
+#[derive(Debug, Clone)]
+pub(crate) enum Unreadable {
+    /// Its events from a sequence on are damaged.
+    Damaged(RunId, u64),
+    /// The next reads of it, so many, fail as a busy store fails them.
+    Busy(RunId, usize),
 }
 
 /// When the process dies: with an append of events.
@@ -63,6 +75,7 @@ impl Disk {
             appends: Mutex::default(),
             fall: Mutex::default(),
             has_fallen: watch::Sender::new(false),
+            unreadable: Mutex::default(),
             faults: Faults::default(),
         };
         disk.memory.observe(disk.observer.clone());
@@ -92,6 +105,35 @@ impl Disk {
     /// The events of each append so far; each of these was waited for.
     pub(crate) fn appends(&self) -> Vec<Vec<Bytes>> {
         self.appends.lock().unwrap().clone()
+    }
+
+    /// From now on one run cannot be read; `None`: everything can.
+    pub(crate) fn unreadable(&self, unreadable: Option<Unreadable>) {
+        *self.unreadable.lock().unwrap() = unreadable;
+    }
+
+    /// How many reads are left to fail.
+    pub(crate) fn busy_reads_left(&self) -> usize {
+        match &*self.unreadable.lock().unwrap() {
+            Some(Unreadable::Busy(_, left)) => *left,
+            _ => 0,
+        }
+    }
+
+    /// Why a run cannot be read from a sequence on, or the first sequence that cannot be read.
+    fn readable(&self, stream: &StreamKey, from: u64) -> Result<u64, Fault> {
+        match &mut *self.unreadable.lock().unwrap() {
+            Some(Unreadable::Damaged(run, first)) if **stream == *run.to_string() => {
+                let (stream, sequences) = (Some(stream.clone()), Some(*first..=*first + 1_000));
+                let damage = Damage { stream, sequences, positions: None };
+                if from >= *first { Err(Fault::damaged(damage)) } else { Ok(*first) }
+            }
+            Some(Unreadable::Busy(run, left)) if **stream == *run.to_string() && *left > 0 => {
+                *left -= 1;
+                Err(Fault::new(FaultKind::Busy, Retry::Maybe, "the store is busy"))
+            }
+            _ => Ok(u64::MAX),
+        }
     }
 
     /// Whether this append is the one to fall with. Answers whether it is kept.
@@ -184,6 +226,16 @@ impl Store for Opened {
         })
     }
 
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
+        let (read, readable) = (self.disk.memory.read(stream, from, bound), self.disk.readable(stream, from));
+        Box::pin(async move {
+            let first = readable?;
+            let mut records = read.await?;
+            records.retain(|record| record.sequence < first);
+            Ok(records)
+        })
+    }
+
     fn put_blob(&self, bytes: Bytes) -> Answer<String> {
         self.disk.tape.lock().unwrap().extend_from_slice(&bytes);
         let (delay, failure) = self.disk.faults.next_blob();
@@ -202,5 +254,5 @@ impl Store for Opened {
         Box::pin(async { Ok(()) })
     }
 
-    forward_store!(self, |call| call(&self.disk.memory); read, read_feed, tail, last_position, streams, row, rows, blob, remove_blob, blobs, integrity, backup, stats);
+    forward_store!(self, |call| call(&self.disk.memory); read_feed, tail, last_position, streams, row, rows, blob, remove_blob, blobs, integrity, backup, stats);
 }
