@@ -240,6 +240,9 @@ missed = Some events of { $agent } were missed. { $state }
     .terse = Some was missed. { $state }
 aged-out = What happened in this run is no longer stored.
     .terse = No longer stored.
+damaged = Part of the record of this run is damaged and cannot be read. What follows it is not reported here.
+    .terse = Part of the record cannot be read.
+remedy-damaged = Restore the record from a backup.
 open-prompts = { $prompts ->
         [one] One question is waiting for your answer.
        *[other] { $prompts } questions are waiting for your answer.

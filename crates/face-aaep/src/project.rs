@@ -114,6 +114,20 @@ impl Projector {
     }
 }
 
+impl Projector {
+    /// The end of a session whose next event, the one at `sequence`, is damaged. The same whenever it is projected.
+    pub(crate) fn damaged(&mut self, sequence: u64) -> Vec<Told> {
+        if self.is_over() {
+            return Vec::new();
+        }
+        let began = i64::try_from(self.run.ulid().timestamp_ms()).unwrap_or(i64::MAX);
+        let mut saying = Saying::new(&self.frame, self.run, sequence, self.millis.max(began));
+        self.course.breaks_off(&mut saying);
+        (self.stage, self.sequence) = (Stage::Over, sequence);
+        saying.end()
+    }
+}
+
 fn is_ending(payload: &Payload) -> bool {
     matches!(payload, Payload::RunFinished(_) | Payload::RunFailed(_) | Payload::RunCancelled(_))
 }

@@ -7,7 +7,7 @@ use recount_aaep::wire::{
     Boundary, CancelledBy, ErrorCategory, OutputStreaming, SessionCancelled, SessionCompleted,
     SessionErrored, SessionStarted, StateChanged, Summaries, Urgency,
 };
-use recount_event::code::CODES;
+use recount_event::code::{CODES, Code};
 use recount_event::family::run::WaitKind;
 use recount_event::family::{assistant, run};
 use recount_event::{ForeignId, Payload};
@@ -288,11 +288,27 @@ impl Course {
         to.push(body, summaries, Urgency::Normal);
     }
 
-    /// Before an ending nothing stays open. Runs close what they open; accounts of others may not have.
-    fn closes(&mut self, to: &mut Saying<'_>) {
+    /// The record cannot be read any further. What is open in it stays as it is: nothing is known of how it ended.
+    pub(super) fn breaks_off(&mut self, to: &mut Saying<'_>) {
+        self.completes_texts(to);
+        let mut body = SessionErrored::new(ErrorCategory::Permanent);
+        body.error_code = error_code(Code::RunDamaged.as_str());
+        body.recoverable = Some(false);
+        body.remediation_hint = to.say(Key::RemedyDamaged, &[]).normal;
+        let summaries = to.say(Key::Damaged, &[]);
+        to.push(body, summaries, Urgency::Critical);
+    }
+
+    /// No more comes of any text.
+    fn completes_texts(&mut self, to: &mut Saying<'_>) {
         for block in self.outputs.keys().copied().collect::<Vec<_>>() {
             self.tells(to, block, "", true);
         }
+    }
+
+    /// Before an ending nothing stays open. Runs close what they open; accounts of others may not have.
+    fn closes(&mut self, to: &mut Saying<'_>) {
+        self.completes_texts(to);
         if !self.prompts.is_empty() {
             self.prompts.clear();
             let summaries = to.say(Key::QuestionWithdrawn, &[]);

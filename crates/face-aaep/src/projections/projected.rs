@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use recount_aaep::Event as AaepEvent;
-use recount_event::{Event, RunId, SessionId, TaskId};
+use recount_engine::Error;
+use recount_event::{Code, Event, RunId, SessionId, TaskId};
 
 use crate::limits;
 use crate::project::{Place, Projector};
@@ -42,13 +43,32 @@ pub(super) fn project(
 ) -> Vec<Arc<Projected>> {
     let owner = RunOwner { run: event.run_id, task: event.task_id, session: event.session_id };
     let projected = projector.event(event, &|prompt| tokens.of(event.run_id, prompt));
+    numbered(projected, owner, event.sequence, next)
+}
+
+/// Projects that the event at a sequence is damaged, which ends the session.
+pub(super) fn project_damage(
+    projector: &mut Projector,
+    owner: RunOwner,
+    sequence: u64,
+    next: u64,
+) -> Vec<Arc<Projected>> {
+    numbered(projector.damaged(sequence), owner, sequence, next)
+}
+
+fn numbered(projected: Vec<AaepEvent>, owner: RunOwner, sequence: u64, next: u64) -> Vec<Arc<Projected>> {
     let of_one = |(number, projected): (u64, AaepEvent)| {
         let place = Place::parse(projected.envelope.event_id.as_str());
-        let place = place.unwrap_or(Place { run: event.run_id, sequence: event.sequence, part: 0 });
+        let place = place.unwrap_or(Place { run: owner.run, sequence, part: 0 });
         let bytes = limits::PROJECTED_BYTES_LEAST + text_bytes(&projected);
         Arc::new(Projected { event: projected, place, index: number, owner, bytes })
     };
     (next..).zip(projected).map(of_one).collect()
+}
+
+/// Whether a read failed because stored events are not as they were written. Reading again does not help.
+pub(super) fn is_damage(error: &Error) -> bool {
+    matches!(error.code(), Code::RunDamaged | Code::StoreCorrupt)
 }
 
 /// Bytes of the texts that vary most.

@@ -9,7 +9,7 @@ use recount_world::{Clock, Kind, Shutdown};
 use tokio::sync::watch;
 
 use super::lock;
-use super::projected::{Projected, ProjectedSink, RunOwner, project};
+use super::projected::{Projected, ProjectedSink, RunOwner, is_damage, project, project_damage};
 use super::window::{Budget, Window};
 use crate::limits;
 use crate::project::{JoinReason, Place, Projector};
@@ -36,9 +36,9 @@ impl RunLevel {
 pub(super) enum RunEnd {
     /// More may come.
     Open,
-    /// The session has ended.
+    /// The session has ended, or nothing more of it is readable: its beginning was pruned, or what follows is damaged.
     Over,
-    /// The events cannot be read any further, or the run was deleted.
+    /// The events cannot be read now, or the run was deleted.
     Failed,
 }
 
@@ -72,6 +72,8 @@ pub(crate) struct Standing {
     pub(crate) next: u64,
     /// The last event of the log that is part of it.
     pub(crate) sequence: Option<u64>,
+    /// Whether the events cannot be read now, so that this is not where the run stands.
+    pub(crate) has_failed: bool,
 }
 
 impl RunProjection {
@@ -151,13 +153,20 @@ impl RunProjection {
     pub(crate) fn standing(&self, reason: JoinReason) -> Standing {
         let now = self.clock.now_ms();
         let state = lock(&self.state);
+        let has_failed = self.has_failed();
         let lead_in = state.projector.join_summary(now, reason);
         Standing {
             lead_in: lead_in.map(|summary| summary.into_events().collect()).unwrap_or_default(),
             owner: state.owner,
             next: state.window.next(),
             sequence: state.sequence,
+            has_failed,
         }
+    }
+
+    /// What the run belongs to, as far as its events were read or its damage was found.
+    pub(super) fn owner(&self) -> Option<RunOwner> {
+        lock(&self.state).owner
     }
 
     /// Hands what comes of the log from a sequence on to a projection of all runs; what is here of it already at once.
@@ -199,12 +208,28 @@ impl RunProjection {
         level.end == RunEnd::Open
     }
 
-    /// No more will come, and the session has not ended.
-    fn fail(&self) {
+    /// Ends the session where its record is damaged. Projections of all runs receive that wherever it is.
+    fn break_off(&self, owner: RunOwner, sequence: u64) {
+        let mut state = lock(&self.state);
+        let RunFold { projector, window, .. } = &mut *state;
+        for projected in project_damage(projector, owner, sequence, window.next()) {
+            for tenant in state.tenants.iter().filter_map(|(tenant, _)| tenant.upgrade()) {
+                tenant.push(projected.clone());
+            }
+            state.window.push(projected);
+        }
+        state.owner = Some(owner);
+        let next = state.window.next();
+        drop(state);
+        self.level.send_modify(|level| (level.next, level.end) = (next, RunEnd::Over));
+    }
+
+    /// No more will come.
+    fn close(&self, end: RunEnd) {
         self.level.send_if_modified(|level| {
             let open = level.end == RunEnd::Open;
             if open {
-                level.end = RunEnd::Failed;
+                level.end = end;
             }
             open
         });
@@ -217,7 +242,7 @@ struct RunEndGuard(Weak<RunProjection>);
 impl Drop for RunEndGuard {
     fn drop(&mut self) {
         if let Some(projection) = self.0.upgrade() {
-            projection.fail();
+            projection.close(RunEnd::Failed);
         }
     }
 }
@@ -237,7 +262,6 @@ async fn drive(
             return;
         }
     };
-    drop(engine);
     loop {
         let next = tokio::select! {
             biased;
@@ -248,11 +272,30 @@ async fn drive(
         let Some(projection) = ending.0.upgrade() else { return };
         match next {
             Ok(Some(events)) if projection.take(&events) => {}
-            Ok(_) => return,
+            Ok(Some(_)) => return,
+            // All that is stored was read. The beginning of a session may be pruned.
+            Ok(None) => return projection.close(RunEnd::Over),
             Err(error) => {
                 tracing::warn!(%error, %run, "a run cannot be projected any further");
+                if is_damage(&error) {
+                    break_off(&projection, &engine, run, events.last()).await;
+                }
                 return;
             }
         }
     }
+}
+
+/// Ends the projection of a run whose next event is damaged.
+async fn break_off(projection: &RunProjection, engine: &Engine, run: RunId, last: Option<u64>) {
+    let owner = match projection.owner() {
+        Some(owner) => owner,
+        // Not one event of it says what it belongs to.
+        None => match engine.catalogue().run(run).await {
+            Ok(Some(row)) => RunOwner { run, task: row.task_id, session: row.session_id },
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(%error, %run, "what a damaged run belongs to cannot be read"),
+        },
+    };
+    projection.break_off(owner, last.map_or(0, |last| last + 1));
 }

@@ -7,7 +7,7 @@ use recount_event::RunId;
 use tokio::sync::watch;
 
 use super::Projections;
-use super::projected::{Projected, project};
+use super::projected::{Projected, is_damage, project, project_damage};
 use super::run::{RunEnd, RunLevel, RunProjection, Standing};
 use crate::project::{JoinReason, Place, Projector};
 use crate::reply_tokens::ReplyTokens;
@@ -82,7 +82,7 @@ impl RunReader {
         standing
     }
 
-    /// Whether nothing follows, of a run that has ended before `sequence`.
+    /// Whether nothing follows: the session is over before `sequence`, and its last event was received.
     pub(crate) async fn is_at_the_end(&self, sequence: u64) -> bool {
         self.projection.caught_up(sequence).await;
         let level = *self.level.borrow();
@@ -137,18 +137,26 @@ impl RunReader {
                 self.own.insert(Box::new(Own { events, projector, next: 0 }))
             }
         };
-        let run = self.run;
-        let read = own.events.next().await;
-        let Some(events) = read.map_err(|error| broken(run, &error))? else {
-            // The window begins after everything there is, which no run does.
-            return Err(Broken);
-        };
         let mut projected = Vec::new();
-        for event in events {
-            let of_one = project(&mut own.projector, &event, &self.tokens, own.next);
-            own.next += of_one.len() as u64;
-            projected.extend(of_one.into_iter().filter(|projected| projected.index >= self.next));
+        match own.events.next().await {
+            Ok(Some(events)) => {
+                for event in events {
+                    let of_one = project(&mut own.projector, &event, &self.tokens, own.next);
+                    own.next += of_one.len() as u64;
+                    projected.extend(of_one);
+                }
+            }
+            // The window begins after everything there is, which no run does.
+            Ok(None) => return Err(Broken),
+            Err(error) => {
+                let owner = self.projection.owner().filter(|_| is_damage(&error) && !own.projector.is_over());
+                let Some(owner) = owner else { return Err(broken(self.run, &error)) };
+                let sequence = own.events.last().map_or(0, |last| last + 1);
+                projected = project_damage(&mut own.projector, owner, sequence, own.next);
+                own.next += projected.len() as u64;
+            }
         }
+        projected.retain(|projected| projected.index >= self.next);
         self.next = self.next.max(own.next);
         Ok(projected)
     }

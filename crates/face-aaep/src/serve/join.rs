@@ -41,13 +41,16 @@ pub(super) async fn run(
     };
     if mark.is_some() && row.has_ended() {
         let standing = from_start().skip_to_now(tail, JoinReason::Missed).await;
+        if standing.has_failed {
+            return Err(Problem::Unavailable);
+        }
         if standing.owner.is_none() {
             return Ok(gone());
         }
     }
     if let Some(mark) = mark {
         let reader = RunReader::open(&state.projections, engine, run, speech, mark.after());
-        if row.has_ended() && reader.is_at_the_end(tail).await {
+        if reader.is_at_the_end(tail).await {
             // The ending was received: a client that reconnects by itself stops here.
             return Err(Problem::SubscriptionUnknown);
         }
@@ -56,6 +59,9 @@ pub(super) async fn run(
     let mut reader = from_start();
     let reason = if last_event_id.is_some() { JoinReason::Missed } else { JoinReason::Joined };
     let standing = reader.skip_to_now(tail, reason).await;
+    if standing.has_failed {
+        return Err(Problem::Unavailable);
+    }
     let mut sending = sending(None);
     match standing.sequence {
         _ if standing.owner.is_none() && row.has_ended() => return Ok(gone()),

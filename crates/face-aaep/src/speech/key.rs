@@ -108,6 +108,8 @@ keys! {
     JoinedRequest = "joined-request" (agent, request, state);
     Missed = "missed" (agent, state);
     AgedOut = "aged-out" ();
+    Damaged = "damaged" ();
+    RemedyDamaged = "remedy-damaged" ();
     OpenPrompts = "open-prompts" (prompts);
     ToolsRunning = "tools-running" (calls);
     ConfirmationOfOthers = "confirmation-of-others" (action, consequence);

@@ -10,10 +10,11 @@ use recount_face_aep::SseFraming;
 use recount_log::Store as _;
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::damaged_rows::found;
 use crate::house::{House, STORY, check_problem, elements};
+use crate::web_socket::{WebSocket, wish};
 use crate::wire::Frame;
 
 /// What only one event of one run holds.
@@ -26,14 +27,17 @@ struct Told {
     feed: Vec<String>,
 }
 
-/// Two runs, one of them not at its end, of which the fourth event is damaged when this returns.
-async fn damaged(folder: &Path, sealed: bool) -> Told {
+/// Two runs, one of them not at its end unless `ended`, of which the fourth event is damaged when this returns.
+async fn damaged(folder: &Path, sealed: bool, ended: bool) -> Told {
     let house = House::sqlite(folder).await;
     let whole = house.told_run().await;
     let damaged = house.new_run().await;
     house.tell(&damaged, 0, &STORY[..2]).await;
     house.tell(&damaged, 1, &[("ext.mark.made", &format!(r#"{{"text":"{MARK}"}}"#))]).await;
     house.tell(&damaged, 2, &STORY[2..4]).await;
+    if ended {
+        house.tell(&damaged, 3, &STORY[4..]).await;
+    }
     let feed = house.envelopes("/v1/events").await;
     assert_eq!(house.running.stop().await, 0);
     if sealed {
@@ -79,7 +83,7 @@ async fn scrubbed(folder: &Path) -> Scrubbed {
 
 async fn check(sealed: bool, first: u64, last: u64) {
     let folder = tempfile::tempdir().unwrap();
-    let Told { whole, damaged, feed } = damaged(folder.path(), sealed).await;
+    let Told { whole, damaged, feed } = damaged(folder.path(), sealed, false).await;
     let house = House::sqlite(folder.path()).await;
     assert_eq!(found(&house).await, f64::from(u8::from(!sealed)), "the start reads what is not sealed");
 
@@ -145,4 +149,48 @@ async fn a_run_damaged_where_it_is_sealed_is_told_as_a_gap() {
 #[tokio::test]
 async fn a_server_starts_beside_a_damaged_commit_and_flags_its_run() {
     check(false, 3, 3).await;
+}
+
+/// What a subscriber of one run receives over AAEP, and how its socket is closed.
+async fn heard(house: &House, own: Value) -> (Vec<Value>, Option<u16>) {
+    let (mut socket, _) = WebSocket::subscribed(house.address, None, own).await;
+    let (texts, closed) = socket.until_closed().await;
+    let events = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    (events, closed.map(|(code, _)| code))
+}
+
+#[tokio::test]
+async fn a_subscriber_of_a_damaged_run_hears_that_its_record_is_damaged_and_nothing_after() {
+    for (sealed, ended) in [(false, false), (false, true), (true, false), (true, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let Told { damaged, .. } = damaged(folder.path(), sealed, ended).await;
+        let house = House::sqlite(folder.path()).await;
+        for own in [json!({ "run_id": damaged }), json!({ "run_id": damaged, "from": "start" })] {
+            let what = format!("sealed {sealed}, ended {ended}, {own}");
+            let (events, closed) = heard(&house, own).await;
+            assert_eq!(closed, Some(4000), "{what}");
+            let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+            let is_end = |name: &&&str| name.ends_with("session.errored");
+            assert!(types.last().is_some_and(|last| is_end(&last)), "{what}: {types:?}");
+            assert_eq!(types.iter().filter(is_end).count(), 1, "{what}: {types:?}");
+            let last = events.last().unwrap();
+            assert!(last["summary_normal"].as_str().unwrap().contains("is damaged"), "{what}: {last}");
+            assert_eq!(
+                (&last["error_category"], &last["error_code"]),
+                (&json!("permanent"), &json!("RUN_DAMAGED"))
+            );
+            // What is whole before it is sent; nothing is said to be under way.
+            let started = types.iter().filter(|name| name.ends_with("session.started")).count();
+            assert_eq!(started, usize::from(!sealed), "{what}: {types:?}");
+            let said = |words: &str| events.iter().any(|event| event.to_string().contains(words));
+            assert!(!said("Thinking") && !said("no longer stored"), "{what}: {events:?}");
+            // A client that reconnects by itself stops there.
+            let own = json!({ "run_id": damaged });
+            let reply = house.post("/aaep/v1/subscriptions", &wish(json!({}), own).to_string()).await;
+            let headers = [("last-event-id", last["event_id"].as_str().unwrap())];
+            let reply = house.ask("GET", reply.header("location").unwrap(), &headers, None).await;
+            assert_eq!(reply.status, 404, "{what}: {}", reply.text());
+        }
+        assert_eq!(house.running.stop().await, 0);
+    }
 }
