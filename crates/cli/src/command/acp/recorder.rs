@@ -185,6 +185,9 @@ impl AcpRecorder {
             AcpAction::Asked { request } => {
                 if self.away.is_some() || self.is_refused {
                     self.pass_to_editor(&request, "the server is away").await;
+                } else {
+                    // Before it is sent: an editor without a dialog answers with an error sooner than the server.
+                    self.gate.asked_here(&request);
                 }
                 self.unsent.push(request);
             }
@@ -224,6 +227,7 @@ impl AcpRecorder {
                 for request in open {
                     self.pass_to_editor(&request, "the server refuses this recorder").await;
                 }
+                self.give_up_unsent().await;
             }
         }
     }
@@ -294,6 +298,23 @@ impl AcpRecorder {
                 for request in held {
                     self.pass_to_editor(&request, "the server is away").await;
                 }
+                self.give_up_unsent().await;
+            }
+        }
+    }
+
+    /// Requests that did not reach the server are not asked in Recount now. Where the editor has answered with an error
+    /// meanwhile, they are asked nowhere.
+    async fn give_up_unsent(&mut self) {
+        for request in self.unsent.clone() {
+            if !self.gate.no_longer_asked_here(&request) || self.gate.claim(&request).is_none() {
+                continue;
+            }
+            let why = "the editor cannot ask, and the server of Recount cannot be reached";
+            self.answer_agent(&request, "error", &json!({"code": -32603, "message": why})).await;
+            let Some(open) = self.account.permissions.remove(&request) else { continue };
+            if let Some(run) = self.account.runs.get_mut(&open.run) {
+                run.recording.permission_withdrawn(&request, "recount", why);
             }
         }
     }
