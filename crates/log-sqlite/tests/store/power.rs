@@ -171,7 +171,8 @@ fn survive(
         // Made, and its name synced, before the first append.
         std::fs::create_dir(folder.path().join("blobs")).unwrap();
     }
-    let (there, half_sealed) = check(folder.path(), run)?;
+    let in_full = |wrong| format!("{acknowledged} appends were acknowledged, and {wrong}");
+    let (there, half_sealed) = check(folder.path(), run).map_err(in_full)?;
     if demand == Demand::Acknowledged && there < acknowledged {
         return Err(format!("{acknowledged} appends were acknowledged, {there} are there"));
     }
