@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use recount_aaep::Event as AaepEvent;
-use recount_engine::Error;
-use recount_event::{Code, Event, RunId, SessionId, TaskId};
+use recount_event::{Event, RunId, SessionId, TaskId};
 
 use crate::limits;
 use crate::project::{Place, Projector};
@@ -64,11 +63,6 @@ fn numbered(projected: Vec<AaepEvent>, owner: RunOwner, sequence: u64, next: u64
         Arc::new(Projected { event: projected, place, index: number, owner, bytes })
     };
     (next..).zip(projected).map(of_one).collect()
-}
-
-/// Whether a read failed because stored events are not as they were written. Reading again does not help.
-pub(super) fn is_damage(error: &Error) -> bool {
-    matches!(error.code(), Code::RunDamaged | Code::StoreCorrupt)
 }
 
 /// Bytes of the texts that vary most.

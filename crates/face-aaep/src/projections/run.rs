@@ -9,7 +9,7 @@ use recount_world::{Clock, Kind, Shutdown};
 use tokio::sync::watch;
 
 use super::lock;
-use super::projected::{Projected, ProjectedSink, RunOwner, is_damage, project, project_damage};
+use super::projected::{Projected, ProjectedSink, RunOwner, project, project_damage};
 use super::window::{Budget, Window};
 use crate::limits;
 use crate::project::{JoinReason, Place, Projector};
@@ -277,7 +277,7 @@ async fn drive(
             Ok(None) => return projection.close(RunEnd::Over),
             Err(error) => {
                 tracing::warn!(%error, %run, "a run cannot be projected any further");
-                if is_damage(&error) {
+                if error.is_damage() {
                     break_off(&projection, &engine, run, events.last()).await;
                 }
                 return;

@@ -7,7 +7,7 @@ use recount_event::RunId;
 use tokio::sync::watch;
 
 use super::Projections;
-use super::projected::{Projected, is_damage, project, project_damage};
+use super::projected::{Projected, project, project_damage};
 use super::run::{RunEnd, RunLevel, RunProjection, Standing};
 use crate::project::{JoinReason, Place, Projector};
 use crate::reply_tokens::ReplyTokens;
@@ -149,7 +149,7 @@ impl RunReader {
             // The window begins after everything there is, which no run does.
             Ok(None) => return Err(Broken),
             Err(error) => {
-                let owner = self.projection.owner().filter(|_| is_damage(&error) && !own.projector.is_over());
+                let owner = self.projection.owner().filter(|_| error.is_damage() && !own.projector.is_over());
                 let Some(owner) = owner else { return Err(broken(self.run, &error)) };
                 let sequence = own.events.last().map_or(0, |last| last + 1);
                 projected = project_damage(&mut own.projector, owner, sequence, own.next);
