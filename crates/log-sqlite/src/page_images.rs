@@ -46,10 +46,13 @@ impl Seen {
 
     fn take_row(&mut self, row: &Row<'_>) {
         match row.columns[..] {
-            // groups: first_position, records, index, events.
-            [Column::Null, Column::Number(records), Column::Bytes(index), _, ..]
-                if self.groups.len() < limits::LOST_GROUPS_MAX =>
-            {
+            // groups: first_position, records, index, events. A row of `feed` ends with a number and is else the same.
+            [
+                Column::Null,
+                Column::Number(records),
+                Column::Bytes(index),
+                Column::Bytes(_) | Column::Text(_),
+            ] if self.groups.len() < limits::LOST_GROUPS_MAX => {
                 let streams = packing::group_streams(index);
                 let records = u64::try_from(records).unwrap_or(0);
                 if let Ok(first) = u64::try_from(row.id) {
@@ -195,8 +198,8 @@ mod tests {
             INSERT INTO streams VALUES (7, 'run_seven', 0, 0, x'00'), (8, 'run_eight', -70000, 1, x'00');
             CREATE TABLE changes (slot INTEGER PRIMARY KEY, number INTEGER, first INTEGER, changes BLOB);
             INSERT INTO changes VALUES (900, 70000, 1, x'00');
-            CREATE TABLE feed (first INTEGER PRIMARY KEY, last INTEGER, spans BLOB);
-            INSERT INTO feed VALUES (900, 5, x'00');"#
+            CREATE TABLE feed (first INTEGER PRIMARY KEY, last INTEGER, spans BLOB, sum INTEGER);
+            INSERT INTO feed VALUES (900, 905, {index}, 8070450532247928832), (906, 910, {index}, NULL);"#
         ));
         assert_eq!(seen.last_position(), 305);
         assert_eq!(seen.streams_after(300), BTreeMap::from([(7, Some("run_seven"))]));
