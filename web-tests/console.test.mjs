@@ -208,7 +208,7 @@ test('after a restart the page shows what is, not what was', TEST, async (t) => 
   for (let at = 0; at < 60; at += 1) await createRun(server, `newer ${at}`);
   const page = await open(t, server);
   await page.getByRole('button', { name: 'Show older runs' }).click();
-  await page.getByRole('link', { name: 'answered meanwhile' }).click();
+  await page.locator('#runs').getByRole('link', { name: 'answered meanwhile' }).click();
   await page.locator('.prompt').waitFor();
   const [other] = await page.evaluate(() => [document.querySelector('#runs li:nth-last-child(2) a').hash.slice(1)]);
   await whileAway(page, server, async () => {
@@ -269,7 +269,7 @@ test('the chosen run is marked with a value that readers know', TEST, async (t) 
   await createRun(server, 'two');
   const page = await open(t, server);
   for (const name of ['one', 'two', 'one']) {
-    await page.getByRole('link', { name }).click();
+    await page.locator('#runs').getByRole('link', { name }).click();
     await holds(page, (name) => document.getElementById('account-title').textContent === name, name);
     const marks = await page.locator('#runs a').evaluateAll((links) => links.map((link) => link.getAttribute('aria-current')));
     assert.deepEqual(marks, name === 'one' ? [null, 'true'] : ['true', null]);
