@@ -304,7 +304,7 @@ fn the_runs_copy_and_begin_the_log_again_and_half_of_them_seal_and_take_away() {
 
 /// Every page that the log held is in the database by then, whatever stands on it.
 #[test]
-fn a_cut_that_tears_the_header_of_a_log_begun_again_costs_nothing() {
+fn a_cut_that_tears_the_header_of_a_restarted_log_costs_nothing() {
     // After the size of a page, in the count, in the salts, and in the sum.
     let mut lengths = [13, 17, 22, 30].into_iter().cycle();
     let mut torn = 0;
@@ -322,7 +322,7 @@ fn a_cut_that_tears_the_header_of_a_log_begun_again_costs_nothing() {
             torn += 1;
         }
     }
-    tell(format_args!("{torn} headers of logs that were begun again torn"));
+    tell(format_args!("{torn} headers of restarted logs torn"));
     assert!(torn > SEEDS);
 }
 
