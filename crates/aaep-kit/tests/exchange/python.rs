@@ -7,7 +7,7 @@ const VARIABLE: &str = "RECOUNT_AAEP_PYTHON";
 
 /// A program of theirs, such as `aaep-capture` or `aaep-minimal-producer`.
 pub(crate) fn program(name: &str) -> PathBuf {
-    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../aaep/python");
+    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("aaep").join("python");
     let folder = std::env::var_os(VARIABLE).map_or(beside, PathBuf::from);
     let program = folder.join("bin").join(name);
     assert!(
