@@ -106,6 +106,10 @@ impl Held {
     pub(crate) fn is_within(self, most: Held) -> bool {
         self.bytes <= most.bytes && self.entries <= most.entries
     }
+
+    pub(crate) fn leaves_something_of(self, most: Held) -> bool {
+        self.bytes < most.bytes && self.entries < most.entries
+    }
 }
 
 /// How much a workspace may hold.

@@ -42,6 +42,8 @@ pub(crate) struct Room {
     walked: Option<Instant>,
     next: Instant,
     at_start: Option<Full>,
+    /// The command may write by now.
+    has_started: bool,
     waits: Waits,
 }
 
@@ -160,6 +162,7 @@ impl Room {
             walked: None,
             next: now,
             at_start: None,
+            has_started: false,
             waits,
         };
         room.written = room.written_then;
@@ -169,7 +172,8 @@ impl Room {
             let since = room.disks.first().map(|disk| then.less(disk.free)).unwrap_or_default();
             room.guess = known.now.and(since);
             room.guess_most = room.most;
-            let fits = known.is_fresh && all_say(&room.disks) && room.guess.is_within(room.most);
+            // What was removed is still counted in it, so by itself it never shows that a workspace is full.
+            let fits = known.is_fresh && all_say(&room.disks) && room.guess.leaves_something_of(room.most);
             room.held = fits.then_some(room.guess);
             room.walked = room.held.map(|_| now);
         }
@@ -186,6 +190,7 @@ impl Room {
                 None => room.guess_most = Held { bytes: u64::MAX, ..room.guess.and(REMOVING) },
             }
         }
+        room.has_started = true;
         room
     }
 
@@ -331,9 +336,10 @@ impl Room {
         let unnamed = without_names(tree, &devices);
         let held = walk.held().and(Held { bytes: unnamed, entries: 0 });
         if self.first.is_none() {
-            // What commands may have added by now was not there at first.
+            // What commands may have added by now was not there at first. Before this one starts, others fill the disk.
             let disks: Vec<Disk> = self.disks.iter().map(Disk::again).collect();
-            self.first = Some(held.less(self.guess.and(self.grown(&disks))));
+            let added = if self.has_started { self.grown(&disks) } else { Held::default() };
+            self.first = Some(held.less(self.guess.and(added)));
             self.settle();
         }
         if self.held.is_none() && self.at_start.is_some() {
@@ -364,12 +370,12 @@ impl Room {
     /// command that was stopped for what it had in other folders may leave that.
     fn used_up(&self) -> Option<Full> {
         let held = self.held?;
-        if held.bytes >= self.most.bytes {
-            Some(Full::Bytes { held: held.bytes, most: self.most.bytes })
-        } else if held.entries >= self.most.entries {
-            Some(Full::Entries { most: self.most.entries })
-        } else {
+        if held.leaves_something_of(self.most) {
             None
+        } else if held.bytes >= self.most.bytes {
+            Some(Full::Bytes { held: held.bytes, most: self.most.bytes })
+        } else {
+            Some(Full::Entries { most: self.most.entries })
         }
     }
 
@@ -493,6 +499,30 @@ mod tests {
         assert_eq!(known.unwrap().now.bytes, 2 * MIB);
         let room = Room::begin_within(workspace.path(), plan(2 * MIB, false, known), PATIENT);
         assert!(matches!(room.at_start, Some(Full::Bytes { .. })), "{room:?}");
+    }
+
+    /// A command that only removes ends by an estimate, which counts what it removed.
+    #[test]
+    fn a_workspace_that_was_emptied_is_measured_before_it_is_called_full() {
+        let workspace = tempfile::tempdir().unwrap();
+        let most = Held { bytes: 2 * MIB, entries: 1 << 20 };
+        for now in [most, Held { bytes: 0, ..most }] {
+            let free = Disk::of(workspace.path()).unwrap().free;
+            let known = WorkspaceUsage { first: Some(Held::default()), now, free, is_fresh: true };
+            let room = Room::begin_within(workspace.path(), plan(most.bytes, false, Some(known)), PATIENT);
+            assert_eq!(room.at_start, None, "{room:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_write_while_it_is_measured_before_a_command_was_there_at_first() {
+        let folder = large();
+        let mut room = Room::begin_within(folder.path(), plan(MUCH, true, None), NONE);
+        room.has_started = false;
+        let other = tempfile::tempdir().unwrap();
+        write(other.path(), "others", 4 * MIB);
+        assert!(room.measure_until(recount_world::moment() + PATIENT.usual));
+        assert_eq!(room.first, room.held);
     }
 
     #[test]
