@@ -47,7 +47,8 @@ fn a_smoke_run_fills_every_line_and_loses_nothing() {
     }
     for line in lines {
         let ours = line["ours"]["median"].as_f64().unwrap();
-        assert!(ours.is_finite() && ours >= 0.0, "{line}");
+        // One of them is the difference of two delays.
+        assert!(ours.is_finite() && (ours >= 0.0 || line["key"] == "recorder.hook"), "{line}");
         assert_eq!(line["pairs"], 1, "{line}");
     }
     let delivered = lines.iter().filter(|line| line["key"].as_str().unwrap().ends_with(".delivered"));
