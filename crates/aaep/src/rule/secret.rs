@@ -198,7 +198,9 @@ fn named(bytes: &[u8], at: usize) -> Option<&'static str> {
     let spaced = bytes[..at].trim_ascii_end();
     let left = spaced.strip_suffix(b":").unwrap_or(spaced);
     let name = trim_quote(left);
-    let known = NAMES.iter().any(|known| start_of(name, known).is_some());
+    // `DB_PASS`; "pass" alone is a word.
+    let is_pass = start_of(name, "pass").is_some_and(|from| before(name, from) == Some(b'_'));
+    let known = is_pass || NAMES.iter().any(|known| start_of(name, known).is_some());
     let secret = !known && start_of(name, "secret").is_some();
     if !known && !secret {
         return None;
@@ -270,8 +272,27 @@ fn is_innocent(value: &[u8]) -> bool {
     refers
         || mask
         || flag
+        || is_duration(value)
+        || is_shortcut(value)
         || !value.iter().any(u8::is_ascii_alphanumeric)
         || INNOCENT.split(' ').any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// `3600s`: how long a token lives.
+fn is_duration(value: &[u8]) -> bool {
+    let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && [b"s".as_slice(), b"ms", b"m", b"min", b"h", b"d"].contains(&&value[digits..])
+}
+
+/// `Alt+Shift+1`: keys that are pressed together.
+fn is_shortcut(value: &[u8]) -> bool {
+    const MODIFIERS: [&str; 7] = ["alt", "ctrl", "control", "shift", "cmd", "meta", "option"];
+    let mut keys = value.split(|byte| *byte == b'+');
+    let last_is_short = keys.next_back().is_some_and(|key| (1..=9).contains(&key.len()));
+    let mut modifiers = keys.peekable();
+    last_is_short
+        && modifiers.peek().is_some()
+        && modifiers.all(|key| MODIFIERS.iter().any(|known| key.eq_ignore_ascii_case(known.as_bytes())))
 }
 
 /// Whether it is no word of a sentence: digits among letters, or nothing but many digits.
@@ -294,7 +315,7 @@ fn in_address(rest: &[u8]) -> Option<&'static str> {
     (!is_innocent(password)).then_some("a password in an address")
 }
 
-/// What is written as words: `Bearer …`, `the password is …`, `-----BEGIN PRIVATE KEY-----`.
+/// What is written as words: `Bearer …`, `the password is …`, `--password …`, `-----BEGIN PRIVATE KEY-----`.
 fn spoken(bytes: &[u8], at: usize) -> Option<&'static str> {
     let begins = |from: usize, what: &str| {
         bytes.get(from..from + what.len()).is_some_and(|found| found.eq_ignore_ascii_case(what.as_bytes()))
@@ -313,6 +334,18 @@ fn spoken(bytes: &[u8], at: usize) -> Option<&'static str> {
             let line = &bytes[at..bytes.len().min(at + 40)];
             let private = line.windows(11).any(|words| words.eq_ignore_ascii_case(b"private key"));
             private.then_some("a private key")
+        }
+        b'-' if bytes[at..].starts_with(b"--")
+            && before(bytes, at).is_none_or(|byte| byte.is_ascii_whitespace()) =>
+        {
+            let option = &bytes[at + 2..];
+            let end = option.iter().take(limits::SECRET_BYTES_MAX).position(u8::is_ascii_whitespace)?;
+            let is_of_secret = NAMES.iter().any(|known| start_of(&option[..end], known) == Some(0));
+            let quoted = matches!(option[end..].trim_ascii_start(), [b'"' | b'\'', ..]);
+            let (value, _) = value(&option[end..]);
+            // "--password on the command line" names none.
+            (is_of_secret && !is_innocent(value) && (quoted || is_odd(value)))
+                .then_some("a secret after its name")
         }
         b'w' | b'W' if at >= 4 && begins(at - 4, "password is ") => {
             let (value, _) = value(&bytes[at + 8..]);
@@ -351,18 +384,19 @@ fn is_card(text: &[u8]) -> bool {
     if (13..=19).contains(&run) {
         return !goes_on(&text[run..]) && is_card_number(&text[..run]);
     }
-    let Some(separator) = text.get(run).filter(|byte| run == 4 && matches!(byte, b' ' | b'-')) else {
-        return false;
-    };
+    // A space or hyphen, also those at which no line ends.
+    const SEPARATORS: [&str; 6] = [" ", "-", "\u{a0}", "\u{202f}", "\u{2011}", "\u{2013}"];
+    let separator = SEPARATORS.iter().find(|separator| text[run..].starts_with(separator.as_bytes()));
+    let Some(separator) = separator.filter(|_| run == 4) else { return false };
     GROUPS.iter().any(|groups| {
         let mut digits = Vec::with_capacity(19);
         let mut at = 0;
         for (number, length) in groups.iter().enumerate() {
             if number > 0 {
-                if text.get(at) != Some(separator) {
+                if !text[at..].starts_with(separator.as_bytes()) {
                     return false;
                 }
-                at += 1;
+                at += separator.len();
             }
             let group = text.get(at..at + length).filter(|group| group.iter().all(u8::is_ascii_digit));
             let Some(group) = group else { return false };
