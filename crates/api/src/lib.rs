@@ -4,6 +4,7 @@
 //! are sent as the bytes that were stored. This crate must never know the engine.
 
 pub mod admin;
+pub mod body_faults;
 pub mod export;
 pub mod handbook;
 pub mod openapi;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
+use recount_api::body_faults::{JsonSchema, body_faults};
 use recount_api::export::{self, End, Header};
 use recount_api::query;
 use recount_api::request::{
@@ -375,21 +376,22 @@ pub(crate) fn response(text: &str) -> Accepted<Json> {
     Json::parse(&compact).map_err(|why| refused(why.to_string()))
 }
 
-/// A JSON body as one of our types.
-pub(crate) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Accepted<T> {
+/// A JSON body as one of our types. A refusal names all that is wrong with its fields.
+pub(crate) fn body<T: DeserializeOwned + JsonSchema>(bytes: &[u8]) -> Accepted<T> {
     let text = std::str::from_utf8(bytes).map_err(|why| {
         Refusal::new(
             Code::BodyMalformed,
             format!("the body is not UTF-8 from byte {} on; send UTF-8", why.valid_up_to()),
         )
     })?;
-    serde_json::from_str(text)
-        .map(|Object(thing)| thing)
-        .map_err(|why| Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {why}")))
+    serde_json::from_str(text).map(|Object(thing)| thing).map_err(|why| {
+        let faults = body_faults::<T>(text).unwrap_or_else(|| why.to_string());
+        Refusal::new(Code::BodyMalformed, format!("the body cannot be read: {faults}"))
+    })
 }
 
 /// The same, with an empty object for an empty body.
-pub(crate) fn body_or_default<T: DeserializeOwned + Default>(bytes: &[u8]) -> Accepted<T> {
+pub(crate) fn body_or_default<T: DeserializeOwned + Default + JsonSchema>(bytes: &[u8]) -> Accepted<T> {
     if bytes.is_empty() { Ok(T::default()) } else { body(bytes) }
 }
 
