@@ -30,6 +30,10 @@ impl Refusal {
         Refusal { code, detail: detail.into(), retry_after: None, turn: None }
     }
 
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self.code, Code::RunDamaged | Code::StoreCorrupt)
+    }
+
     /// The same without secrets: many refusals repeat what was sent.
     pub(crate) fn masked(self, redactor: &Redactor) -> Self {
         Refusal { detail: redactor.quotes(&self.detail), ..self }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recount_event::{Json, SessionId};
-use recount_log::{Fault, FaultKind, Retry, RowRange};
+use recount_log::RowRange;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::handle::CatalogueHandle;
@@ -123,18 +123,15 @@ impl CatalogueHandle {
     pub async fn list_setups(&self, query: &ListQuery) -> Result<Listed<(SessionRow, SetupRow)>, Error> {
         let prefix = rows::tenant_key("");
         let listed = self.list(rows::SETUPS, &prefix, query, |_: &SetupRow| String::new()).await?;
-        // The face that lists these has no place to name what is left out.
-        if let Some(row) = listed.damaged.first() {
-            let message = format!("row {row} is damaged; look at the store with `recount doctor`");
-            return Err(Fault::new(FaultKind::Corrupt, Retry::Never, message).into());
-        }
+        let mut damaged = listed.damaged;
         let mut items = Vec::with_capacity(listed.items.len());
         for (id, setup) in listed.keys.iter().zip(listed.items) {
             // One that was deleted since the list was read does not exist any more.
-            let row: Option<SessionRow> = self.row(rows::SESSIONS, &rows::tenant_key(id)).await?;
+            let key = rows::tenant_key(id);
+            let row = self.listed_row::<SessionRow>(rows::SESSIONS, &key, &mut damaged).await?;
             items.extend(row.map(|row| (row, setup)));
         }
-        Ok(Listed { items, next: listed.next, has_more: listed.has_more, damaged: Vec::new() })
+        Ok(Listed { items, next: listed.next, has_more: listed.has_more, damaged })
     }
 }
 

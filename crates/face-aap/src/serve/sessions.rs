@@ -1,6 +1,6 @@
 //! Sessions: create, list, show, name, delete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ::http::{HeaderMap, StatusCode};
 use axum::body::Body;
@@ -61,6 +61,7 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
     let asked = accept::listing(raw.as_deref())?;
     let mut after = asked.after.map(|session| session.to_string());
     let mut sessions = Vec::new();
+    let mut damaged = BTreeSet::new();
     let mut looked_at = 0;
     let mut has_more = true;
     while has_more && sessions.len() < asked.limit && looked_at < limits::LIST_LOOKED_AT_MAX {
@@ -68,20 +69,39 @@ pub(super) async fn list_sessions(face: Face, RawQuery(raw): RawQuery) -> Answer
         let listed = face.engine.catalogue().list_setups(&query).await?;
         looked_at += query.limit;
         (after, has_more) = (listed.next, listed.has_more);
+        damaged.extend(listed.damaged);
         for (row, setup) in listed.items {
             let session = row.id;
             let is_theirs = face.caller.narrowing.admits(None, Some(session));
             if !is_theirs || asked.agent.as_ref().is_some_and(|agent| *agent != setup.setup.agent) {
                 continue;
             }
-            let standing = latest::standing(&face, session).await?;
-            if asked.status.is_none_or(|wanted| wanted == standing.status) {
-                sessions.push(info(row, setup, standing, last_said(&face, session).await?));
+            let standing = known(latest::standing(&face, session).await)?;
+            if standing.is_none() {
+                damaged.insert(format!("sessions/{session}"));
+            }
+            let status = standing.as_ref().map(|standing| standing.status);
+            if asked.status.is_none_or(|wanted| status == Some(wanted)) {
+                let said = known(last_said(&face, session).await)?.flatten();
+                sessions.push(info(row, setup, standing, said));
             }
         }
     }
+    if !face.caller.narrowing.is_none() {
+        // A client that is kept to some sessions learns that there is damage, and no name of another.
+        damaged = damaged.iter().filter_map(|row| row.split('/').next()).map(str::to_owned).collect();
+    }
+    let damaged = damaged.into_iter().collect();
     let next = after.filter(|_| has_more).map(|session| accept::cursor(&session));
-    Ok(json(StatusCode::OK, &SessionsResponse { sessions, next }))
+    Ok(json(StatusCode::OK, &SessionsResponse { sessions, next, damaged }))
+}
+
+/// `None` where what is stored of it is damaged.
+fn known<T>(read: Result<T, Refusal>) -> Result<Option<T>, Refusal> {
+    match read {
+        Err(refusal) if refusal.is_damage() => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer {
@@ -92,7 +112,8 @@ pub(super) async fn get_session(face: Face, Ids(session): Ids<String>) -> Answer
 
 async fn shown(face: &Face, session: SessionId) -> Result<SessionInfo, Refusal> {
     let (row, setup) = face.session(session).await?;
-    let info = info(row, setup, latest::standing(face, session).await?, last_said(face, session).await?);
+    let standing = Some(latest::standing(face, session).await?);
+    let info = info(row, setup, standing, last_said(face, session).await?);
     Ok(SessionInfo { usage: Some(usage(face, session).await?), ..info })
 }
 
@@ -137,7 +158,13 @@ async fn usage(face: &Face, session: SessionId) -> Result<Usage, Refusal> {
 }
 
 /// A session for lists, without its secrets.
-fn info(row: SessionRow, setup: SetupRow, standing: SessionState, last_said: Option<String>) -> SessionInfo {
+fn info(
+    row: SessionRow,
+    setup: SetupRow,
+    standing: Option<SessionState>,
+    last_said: Option<String>,
+) -> SessionInfo {
+    let (status, running) = standing.map(|standing| (standing.status, standing.running)).unzip();
     let SetupRow { setup, updated_at, .. } = setup;
     let mut options: BTreeMap<String, String> = setup.options;
     options.extend(setup.secrets.into_iter().map(|name| (name, accept::PLACEHOLDER.to_owned())));
@@ -171,8 +198,8 @@ fn info(row: SessionRow, setup: SetupRow, standing: SessionState, last_said: Opt
         created_at: Some(row.created_at),
         // Times are written so that a later one is a greater text.
         updated_at: Some(updated_at).max(last_said),
-        status: Some(standing.status),
-        running_turn_id: standing.running.map(|turn| turn.to_string()),
+        status,
+        running_turn_id: running.flatten().map(|turn| turn.to_string()),
         usage: None,
     }
 }

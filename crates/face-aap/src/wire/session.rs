@@ -133,6 +133,9 @@ pub struct SessionsResponse {
     /// To be sent as `after`; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Ours: sessions of which something stored is damaged. They are left out, or lack their status.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
 }
 
 /// The reply of `GET /sessions/{id}/history`: only the requested kind.

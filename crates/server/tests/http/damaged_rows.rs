@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use recount_engine::{NewSetup, Setup};
 use recount_event::Code;
 use serde_json::Value;
 
@@ -248,5 +249,35 @@ async fn a_damaged_record_is_named_and_fails_no_list_of_others() {
     assert!(problem["detail"].as_str().unwrap().contains(&name), "{problem}");
     assert_eq!(house.post("/v1/tasks", r#"{"title":"three"}"#).await.status, 201);
     assert_eq!(house.get("/v1/runs").await.json()["data"].as_array().unwrap().len(), 4);
+    assert_eq!(house.running.stop().await, 0);
+}
+
+#[tokio::test]
+async fn a_damaged_session_of_an_application_fails_no_list_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::sqlite(folder.path()).await;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        let setup =
+            NewSetup { setup: Setup { agent: "clerk".into(), ..Setup::default() }, ..NewSetup::default() };
+        made.push(house.running.engine.write().create_setup(setup, None).await.unwrap().id.to_string());
+    }
+    assert_eq!(house.running.stop().await, 0);
+    let row = |session: &str| format!("default/{session}");
+    flip(folder.path(), &Place::exact("record.session_setups", &row(&made[0])), Bit::Value);
+    flip(folder.path(), &Place::exact("record.sessions", &row(&made[1])), Bit::Value);
+    let house = House::sqlite(folder.path()).await;
+    let list = house.get("/aap/sessions").await;
+    assert_eq!(list.status, 200, "{}", list.text());
+    let list = list.json();
+    let listed: Vec<String> =
+        list["sessions"].as_array().unwrap().iter().map(|session| text(&session["sessionId"])).collect();
+    assert_eq!(listed, [made[2].as_str()], "{list}");
+    let named: Vec<String> = list["damaged"].as_array().unwrap().iter().map(text).collect();
+    for row in
+        [format!("record.sessions/{}", row(&made[1])), format!("record.session_setups/{}", row(&made[0]))]
+    {
+        assert!(named.contains(&row), "{row}: {named:?}");
+    }
     assert_eq!(house.running.stop().await, 0);
 }
