@@ -57,7 +57,12 @@ pub(crate) fn examine(
     if stop() {
         return Err(closed());
     }
-    Ok(Integrity { problems: problems.into_sentences(), readable_streams, readable_records })
+    Ok(Integrity {
+        problems: problems.into_sentences(),
+        notes: Vec::new(),
+        readable_streams,
+        readable_records,
+    })
 }
 
 /// Sentences, up to a bound.

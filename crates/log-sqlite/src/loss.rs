@@ -11,7 +11,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use recount_log::Fault;
+use recount_log::{DropReason, DroppedEnd, Fault};
 use rusqlite::{Connection, ErrorCode};
 
 use crate::fault::{FaultContext as _, corrupt};
@@ -145,15 +145,19 @@ impl Evidence {
     }
 
     /// Decides whether the store may be opened, and copies the write-ahead log aside where commits are missing.
-    /// Answers whether the log has to be emptied before it is written to.
-    pub(crate) fn settle(&self, connection: &Connection, given_up: &[u64]) -> Result<bool, Fault> {
+    /// Answers what of the log cannot be used: then it has to be emptied before it is written to.
+    pub(crate) fn settle(
+        &self,
+        connection: &Connection,
+        given_up: &[u64],
+    ) -> Result<Option<DroppedEnd>, Fault> {
         let loss = match self.judge(connection) {
-            Verdict::Whole => return Ok(false),
-            Verdict::Torn(words) => {
-                tracing::warn!(
-                    "{words}; a power cut leaves a commit that was under way like this, and then it was not acknowledged"
-                );
-                return Ok(true);
+            Verdict::Whole => return Ok(None),
+            Verdict::Torn(damage) => {
+                let words = torn(&damage);
+                tracing::warn!("{words}");
+                let last_position = self.last_position(connection);
+                return Ok(Some(DroppedEnd { words, reason: DropReason::TornCommit, last_position }));
             }
             Verdict::Lost(loss) => loss,
         };
@@ -165,10 +169,14 @@ impl Evidence {
             (Err(fault), _) => format!("the write-ahead log could not be copied aside ({})", fault.message),
         };
         if is_given_up || loss.allowed {
-            let why = if is_given_up { "as asked" } else { "as relaxed durability allows" };
+            let (why, reason) = match is_given_up {
+                true => ("as asked", DropReason::Accepted),
+                false => ("as relaxed durability allows", DropReason::RelaxedDurability),
+            };
             kept?;
             tracing::error!("{}; {copy}; going on without it, {why}", loss.words);
-            return Ok(true);
+            let words = format!("{}; {copy}", loss.words);
+            return Ok(Some(DroppedEnd { words, reason, last_position: loss.last_position }));
         }
         let way_out = match loss.last_position {
             Some(last) => {
@@ -207,6 +215,13 @@ impl Evidence {
         sync_folder(folder)?;
         Ok(Some(copy))
     }
+}
+
+/// In words, what a log looks like whose last commit is incomplete.
+pub(crate) fn torn(damage: &str) -> String {
+    format!(
+        "{damage}; a power cut leaves a commit that was under way like this, and then it was not acknowledged"
+    )
 }
 
 const KEPT: &str = "-damaged-";

@@ -57,11 +57,19 @@ pub fn inspect(data_dir: &Path) -> Result<Integrity, Fault> {
     let (folder, place) = take(data_dir)?;
     let evidence = Evidence::gather(&folder, place.durability)?;
     let connection = place.open(Role::Salvager)?;
-    let end = check_end(&evidence, &connection);
+    let verdict = evidence.judge(&connection);
     let blobs = Blobs::at(folder.blobs());
     let mut found = examine::examine(connection, Some(&blobs), &std::sync::Arc::default())?;
-    let whole = marker::check(data_dir).map(drop);
-    found.problems.splice(0..0, [end, whole].into_iter().filter_map(Result::err).map(|fault| fault.message));
+    let end = match verdict {
+        Verdict::Whole => None,
+        Verdict::Torn(damage) => {
+            found.notes.push(loss::torn(&damage));
+            None
+        }
+        Verdict::Lost(loss) => Some(loss.words),
+    };
+    let part = marker::check(data_dir).err().map(|fault| fault.message);
+    found.problems.splice(0..0, end.into_iter().chain(part));
     Ok(found)
 }
 

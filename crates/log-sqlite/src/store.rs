@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, Damage, DamagedRow, End, Fault, FaultKind, FeedRecord, Integrity,
-    Landed, Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange, RowRepair, Stats,
-    Store, StreamKey, Tail, WholeRows, admit_blob,
+    Answer, Append, AppendError, Committed, Damage, DamagedRow, DroppedEnd, End, Fault, FaultKind,
+    FeedRecord, Integrity, Landed, Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange,
+    RowRepair, Stats, Store, StreamKey, Tail, WholeRows, admit_blob,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -46,6 +46,7 @@ pub struct SqliteStore {
     place: DatabaseFile,
     /// The folder has the marker of a backup still, which counts its blobs.
     is_backup: AtomicBool,
+    dropped_end: Option<DroppedEnd>,
     blob_folder: Blobs,
     closing: Arc<AtomicBool>,
     /// Closes when the folder was unlocked.
@@ -78,10 +79,11 @@ impl SqliteStore {
             }
             opened => opened,
         };
-        let Opened { writer, hot, pending_rows, journal } = opened.map_err(|refusal| match refusal {
-            Refusal::Damaged(fault) => with_salvage(fault, &place),
-            Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
-        })?;
+        let Opened { writer, hot, pending_rows, journal, dropped_end } =
+            opened.map_err(|refusal| match refusal {
+                Refusal::Damaged(fault) => with_salvage(fault, &place),
+                Refusal::NotOurs(fault) | Refusal::Failed(fault) => fault,
+            })?;
         folder.check_blobs(hot.ends().last_position)?;
         blob_folder.prepare()?;
         if let Err(fault) = reserve.make() {
@@ -138,6 +140,7 @@ impl SqliteStore {
             blobs,
             place,
             is_backup: AtomicBool::new(is_backup),
+            dropped_end,
             blob_folder,
             closing: Arc::default(),
             ended,
@@ -236,6 +239,10 @@ impl Store for SqliteStore {
 
     fn known_damage(&self) -> Vec<Damage> {
         self.shared.hot.damage()
+    }
+
+    fn dropped_end(&self) -> Option<DroppedEnd> {
+        self.dropped_end.clone()
     }
 
     fn read_feed(&self, from: u64, bound: ReadBound) -> Answer<Vec<FeedRecord>> {
@@ -440,6 +447,7 @@ struct Opened {
     hot: Hot,
     pending_rows: PendingRows,
     journal: ChangeJournal,
+    dropped_end: Option<DroppedEnd>,
 }
 
 fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions) -> Result<Opened, Refusal> {
@@ -462,16 +470,16 @@ fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions)
     // And one whose end is missing: the first write would overwrite what the write-ahead log still holds. A
     // damaged log may be why the database looks damaged.
     let settle = || evidence.settle(&connection, &options.accept_loss_after).map_err(Refusal::Failed);
-    let begin_anew = if evidence.is_of_log() {
-        let begin_anew = settle()?;
+    let dropped_end = if evidence.is_of_log() {
+        let dropped_end = settle()?;
         sound?;
-        begin_anew
+        dropped_end
     } else {
         sound?;
         settle()?
     };
     place.settle(&connection, Role::Writer)?;
-    if begin_anew {
+    if dropped_end.is_some() {
         // Else what follows the end of the log would be taken for damage, or used, at a later start.
         checkpoint::empty(&connection)?;
     }
@@ -481,7 +489,7 @@ fn open_database(folder: &Folder, place: &DatabaseFile, options: &SqliteOptions)
     let (journal, states) = changes::load(&connection)?;
     let pending_rows = PendingRows::default();
     pending_rows.replace(states, recount_world::moment());
-    Ok(Opened { writer: connection, hot, pending_rows, journal })
+    Ok(Opened { writer: connection, hot, pending_rows, journal, dropped_end })
 }
 
 /// Adds to a fault what of the store can still be read.

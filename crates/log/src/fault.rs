@@ -32,6 +32,37 @@ pub struct Damage {
     pub positions: Option<RangeInclusive<u64>>,
 }
 
+/// The end of a write-ahead log that a store could not use when it was opened, and went on without.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedEnd {
+    /// What was there, and what is missing, in words.
+    pub words: String,
+    pub reason: DropReason,
+    /// Where the store ended without it, as far as that could be read.
+    pub last_position: Option<u64>,
+}
+
+/// Why a store may go on without the end of its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropReason {
+    /// A commit was under way, and nothing shows that it was acknowledged.
+    TornCommit,
+    /// An operator gave up acknowledged records.
+    Accepted,
+    /// Acknowledged records are missing, which relaxed durability allows.
+    RelaxedDurability,
+}
+
+impl DropReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DropReason::TornCommit => "torn_commit",
+            DropReason::Accepted => "accepted",
+            DropReason::RelaxedDurability => "relaxed_durability",
+        }
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.stream, &self.sequences) {

@@ -34,7 +34,7 @@ mod store;
 mod values;
 
 pub use admit::admit_blob;
-pub use fault::{AppendError, Damage, Fault, FaultKind, Retry};
+pub use fault::{AppendError, Damage, DropReason, DroppedEnd, Fault, FaultKind, Retry};
 pub use memory::MemoryStore;
 pub use store::{Answer, Observer, Store};
 pub use values::*;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::fault::{AppendError, Damage, Fault};
+use crate::fault::{AppendError, Damage, DroppedEnd, Fault};
 use crate::values::{
     Append, Committed, DamagedRow, End, FeedRecord, Guard, Integrity, PageWriter, ReadBound, Record,
     RecordPage, Row, RowPut, RowRange, RowRepair, Stats, StreamKey, Tail, WholeRows,
@@ -62,6 +62,11 @@ pub trait Store: Send + Sync + 'static {
     /// Damaged records that the store found when it was opened, before any read. Each entry names a stream and its sequences.
     fn known_damage(&self) -> Vec<Damage> {
         Vec::new()
+    }
+
+    /// The end of its log that the store went on without when it was opened.
+    fn dropped_end(&self) -> Option<DroppedEnd> {
+        None
     }
 
     /// Records of all streams with a position of at least `from`, in order; contiguous except for records that were

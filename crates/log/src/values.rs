@@ -273,6 +273,8 @@ pub struct RepairedRow {
 pub struct Integrity {
     /// Sentences about what is wrong, at most [`crate::limits::PROBLEMS_MAX`]; empty when nothing is.
     pub problems: Vec<String>,
+    /// What is worth knowing and is no loss.
+    pub notes: Vec<String>,
     /// Streams of which every record can be read and the chain agrees with the head.
     pub readable_streams: u64,
     /// Records that can be read.

@@ -41,6 +41,8 @@ const SUCCESSOR: &str = "recount-next-start";
 pub(crate) enum AuditKind {
     ServerStarted,
     ServerStopped,
+    /// A store went on without the end of its log.
+    LogEndDropped,
     TokenCreated,
     TokenRevoked,
     AccessRefused,
@@ -55,6 +57,7 @@ impl AuditKind {
         match self {
             AuditKind::ServerStarted => "ext.recount.server_started",
             AuditKind::ServerStopped => "ext.recount.server_stopped",
+            AuditKind::LogEndDropped => "ext.recount.log_end_dropped",
             AuditKind::TokenCreated => "ext.recount.token_created",
             AuditKind::TokenRevoked => "ext.recount.token_revoked",
             AuditKind::AccessRefused => "ext.recount.access_refused",

@@ -102,6 +102,7 @@ impl Running {
             });
             tenants
                 .record_in(Audit::open(home, world.clone(), engine.write().redactor().clone(), facts).await?);
+            tenants.record_dropped_ends().await;
         }
         let Entry { access, aap, aaep, profiles, settings: _ } = entry;
         let gate = Gate::new(address, access, aap, tenants, keys, &world);

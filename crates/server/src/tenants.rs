@@ -13,9 +13,10 @@ use recount_event::Code;
 use recount_face_aep::{Refusal, SseFraming};
 use recount_log_sqlite::SqliteStore;
 use recount_world::World;
+use serde_json::json;
 
 use crate::agents::AgentPool;
-use crate::audit::{self, Audit};
+use crate::audit::{self, Audit, AuditKind};
 use crate::home::Home;
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within, forget_list, loss_of_tenants, tenant_folders};
 use crate::{StartError, limits, seal};
@@ -182,6 +183,20 @@ impl Tenants {
     pub(crate) fn record_in(&self, audit: Audit) {
         // Set once, when the server starts.
         self.audit.get_or_init(|| audit);
+    }
+
+    /// Records which stores went on without the end of their log, that of the audit trail included.
+    pub(crate) async fn record_dropped_ends(&self) {
+        let Some(audit) = self.audit() else { return };
+        let trail = (audit::TENANT.to_owned(), audit.engine().clone());
+        for (tenant, engine) in self.all().into_iter().chain([trail]) {
+            let Some(end) = engine.admin().dropped_end() else { continue };
+            let facts = json!({
+                "tenant": tenant, "reason": end.reason.as_str(), "message": end.words,
+                "last_position": end.last_position,
+            });
+            audit.record(AuditKind::LogEndDropped, facts).await;
+        }
     }
 
     pub(crate) fn audit(&self) -> Option<&Audit> {

@@ -309,6 +309,9 @@ impl VerifyTally {
         for unseen in &report.unseen {
             note(&format!("{subject}: {unseen}"));
         }
+        if ok && report.run_id.is_none() {
+            return Ok(());
+        }
         if ok {
             return out.line(&format!("{subject} ok, {} events, head {}", report.events, report.head));
         }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use recount_client::Client;
+use serde_json::{Value, json};
 
 use crate::server::{Answer, Server, recount};
 use crate::story;
@@ -57,6 +58,10 @@ async fn a_damaged_log_stops_the_start_until_its_loss_is_given_up() {
     assert!(other.status == 5 && other.words.contains(&found), "{other:?}");
     let mut server = Server::of(&mut serve(data.path(), &["--accept-loss-after", last])).listening();
     story::whole(&Client::new(&server.url(), None).unwrap(), "after").await;
+    let given_up = dropped_end(&server);
+    assert_eq!((&given_up["tenant"], &given_up["reason"]), (&json!("default"), &json!("accepted")));
+    assert_eq!(given_up["last_position"].to_string(), last);
+    assert!(given_up["message"].as_str().unwrap().contains(&found), "{given_up}");
     server.kill();
     let mut server = Server::start(data.path());
     server.stop();
@@ -65,4 +70,45 @@ async fn a_damaged_log_stops_the_start_until_its_loss_is_given_up() {
     assert!(std::fs::read(kept.next().unwrap()).unwrap() == bytes, "it is kept as it was");
     // One run was in the middle of its story; its beginning is whole.
     with_data(data.path(), "verify").good();
+}
+
+/// What the audit trail says of the end of a log that was given up.
+fn dropped_end(server: &Server) -> Value {
+    let trail = server.ask(&["tail", "--audit", "--json"]).good();
+    let events = trail.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut ends = events.filter(|event| event["type"] == "ext.recount.log_end_dropped");
+    let end = ends.next().unwrap_or_else(|| panic!("{trail}"));
+    assert!(ends.next().is_none(), "{trail}");
+    end["data"].clone()
+}
+
+/// What looks like the work of a power cut may be damage, so it is told where people look.
+#[tokio::test]
+async fn a_torn_last_commit_is_told_by_verify_and_in_the_audit_trail() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path());
+    story::whole(&Client::new(&server.url(), None).unwrap(), "torn").await;
+    server.kill();
+    std::fs::remove_file(data.path().join("high-water")).unwrap();
+    let log = data.path().join("recount.db-wal");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let last = (bytes.len() - 32) / FRAME;
+    bytes[32 + (last - 1) * FRAME + 1000] ^= 1;
+    std::fs::write(&log, &bytes).unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(data.path()).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.is_file() {
+            std::fs::copy(&file, copy.path().join(file.file_name().unwrap())).unwrap();
+        }
+    }
+    std::fs::create_dir(copy.path().join("blobs")).unwrap();
+
+    let found = format!("is damaged at frame {last}");
+    let verified = with_data(copy.path(), "verify");
+    assert!(verified.status == 0 && verified.words.contains(&found), "{verified:?}");
+    assert!(verified.words.contains("store: "), "{verified:?}");
+    let server = Server::start(data.path());
+    let end = dropped_end(&server);
+    assert_eq!(end["reason"], "torn_commit");
+    assert!(end["message"].as_str().unwrap().contains(&found), "{end}");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use recount_log::{Append, Guard, Integrity, ReadBound, RowPut};
+use recount_log::{Append, DroppedEnd, Guard, Integrity, ReadBound, RowPut};
 
 use crate::admin::handle::AdminHandle;
 use crate::catalogue::rebuild;
@@ -36,6 +36,11 @@ impl AdminHandle {
             self.ground().store().append(Append { rows: vec![row], ..Append::default() }).await?;
         }
         Ok(self.ground().store().space().await?)
+    }
+
+    /// The end of its log that the store went on without when it was opened.
+    pub fn dropped_end(&self) -> Option<DroppedEnd> {
+        self.ground().store().dropped_end()
     }
 
     /// Reads every record once. Slow.

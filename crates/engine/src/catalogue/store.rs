@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_log::{
-    Answer, Append, AppendError, Committed, Damage, DamagedRow, End, Fault, FaultKind, FeedRecord, Integrity,
-    Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange, RowRepair, Stats, Store,
-    StreamKey, Tail, WholeRows,
+    Answer, Append, AppendError, Committed, Damage, DamagedRow, DroppedEnd, End, Fault, FaultKind,
+    FeedRecord, Integrity, Observer, PageWriter, ReadBound, Record, RecordPage, Retry, Row, RowRange,
+    RowRepair, Stats, Store, StreamKey, Tail, WholeRows,
 };
 
 use crate::catalogue::repair::Repairs;
@@ -137,6 +137,10 @@ impl Store for CataloguedStore {
 
     fn known_damage(&self) -> Vec<Damage> {
         self.store.known_damage()
+    }
+
+    fn dropped_end(&self) -> Option<DroppedEnd> {
+        self.store.dropped_end()
     }
 
     fn tail(&self, stream: &StreamKey) -> Answer<Option<Tail>> {

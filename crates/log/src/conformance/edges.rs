@@ -23,7 +23,8 @@ pub fn integrity_counts_what_is_there(make: Make<'_>) {
     ask.land(row("s", "k", Guard::Any, Some(b"v")));
     block_on(subject.store.put_blob(Bytes::from_static(b"blob"))).unwrap();
     let found = block_on(subject.store.integrity()).unwrap();
-    let expected = crate::Integrity { problems: vec![], readable_streams: 2, readable_records: 3 };
+    let expected =
+        crate::Integrity { problems: vec![], notes: vec![], readable_streams: 2, readable_records: 3 };
     assert_eq!(found, expected);
 }
 

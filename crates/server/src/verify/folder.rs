@@ -35,7 +35,8 @@ pub fn offline(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
             of_tenant.keep_problems();
         }
         for whole in of_tenant.reports.iter_mut().filter(|report| report.run_id.is_none()) {
-            whole.problems.iter_mut().for_each(|problem| *problem = format!("tenant {name}: {problem}"));
+            let sentences = whole.problems.iter_mut().chain(&mut whole.unseen);
+            sentences.for_each(|sentence| *sentence = format!("tenant {name}: {sentence}"));
         }
         survey.join(of_tenant, noted);
     }
@@ -127,13 +128,13 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
             reports.push(VerifyReport::missing(&line.run_id));
         }
     }
-    if !found.of_store.is_empty() {
+    if !found.of_store.is_empty() || !integrity.notes.is_empty() {
         let whole = VerifyReport {
             run_id: None,
             events: integrity.readable_records,
             head: String::new(),
             problems: found.of_store,
-            unseen: Vec::new(),
+            unseen: integrity.notes,
         };
         reports.insert(0, whole);
     }
