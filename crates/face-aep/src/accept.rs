@@ -797,6 +797,7 @@ mod tests {
             (b"{\"kind\":\"\xff\"}", "byte 9"),
             (b"", "EOF"),
             (b"{\"kind\":\"external\"} x", "trailing"),
+            (b"{\"kind\":7,\"titel\":1}", "field `kind` is number, expected string; unknown field `titel`"),
             (b"[\"external\",null]", "an object"),
             (b"{\"kind\":\"external\",\"agent\":[\"a\"]}", "an object"),
         ] {
