@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 /// Longer bodies are not looked at again: the tree of one takes many times its memory.
 pub const EXPLAINED_BYTES_MAX: usize = 256 * 1024;
 
+/// Names of unknown fields that are longer are not quoted.
+pub const SHOWN_NAME_BYTES_MAX: usize = 128;
+
 /// So many faults are named, the rest is counted.
 pub const NAMED_MAX: usize = 16;
 
@@ -76,9 +79,13 @@ impl<'s> BodyFaults<'s> {
         for (name, value) in fields {
             match known.get(name) {
                 Some(schema) => self.look(schema, value, &within(name)),
+                // Whole or not at all: of a secret that was cut, masking finds nothing.
+                None if is_closed && name.len() <= SHOWN_NAME_BYTES_MAX => {
+                    self.note(|| format!("unknown field `{}`", within(name)));
+                }
                 None if is_closed => self.note(|| {
-                    let shown: String = name.chars().take(64).collect();
-                    format!("unknown field `{}`", within(&shown))
+                    let place = if place.is_empty() { "the body".to_owned() } else { format!("`{place}`") };
+                    format!("unknown field in {place}, with a name of {} bytes", name.len())
                 }),
                 None => {}
             }
@@ -161,6 +168,18 @@ mod tests {
         for body in [r#"{"producer":{"id":"p","epoch":0,"seq":0}}"#, "{", "[]"] {
             assert_eq!(body_faults::<AppendEvents>(body), None, "{body}");
         }
+    }
+
+    #[test]
+    fn a_name_is_shown_whole_or_not_at_all() {
+        let shown = |bytes: usize| {
+            let name = "s".repeat(bytes);
+            (body_faults::<AppendEvents>(&format!(r#"{{"{name}":1}}"#)).unwrap(), name)
+        };
+        let (told, name) = shown(SHOWN_NAME_BYTES_MAX);
+        assert!(told.contains(&name), "{told}");
+        let (told, _) = shown(SHOWN_NAME_BYTES_MAX + 1);
+        assert!(told.contains("in the body, with a name of 129 bytes") && !told.contains("sss"), "{told}");
     }
 
     #[test]
