@@ -93,7 +93,7 @@ impl<'s> BodyFaults<'s> {
     }
 }
 
-/// The schema that a reference names, or the one that counts where null may stand instead.
+/// The schema that a reference names, or that of the value where null is allowed in its place.
 fn meant<'s>(root: &'s Value, mut schema: &'s Value, value: &Value) -> &'s Value {
     loop {
         let reference = schema.get("$ref").and_then(Value::as_str).and_then(|name| name.strip_prefix('#'));

@@ -217,7 +217,10 @@ fn named(bytes: &[u8], at: usize) -> Option<&'static str> {
         let (value, _) = self::value(rest);
         return (value.len() >= 8 && !is_innocent(value)).then_some("credentials (`Authorization`)");
     }
-    (!is_innocent(value) && (outright || is_odd(value))).then_some("a secret after its name")
+    // A password may look like either.
+    let is_told = (start_of(name, "token").is_some() && is_duration(value))
+        || (start_of(name, "access_key").is_some() && is_shortcut(value));
+    (!is_innocent(value) && !is_told && (outright || is_odd(value))).then_some("a secret after its name")
 }
 
 fn trim_quote(text: &[u8]) -> &[u8] {
@@ -272,8 +275,6 @@ fn is_innocent(value: &[u8]) -> bool {
     refers
         || mask
         || flag
-        || is_duration(value)
-        || is_shortcut(value)
         || !value.iter().any(u8::is_ascii_alphanumeric)
         || INNOCENT.split(' ').any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
