@@ -10,6 +10,7 @@ use recount_engine::Order;
 use recount_event::family::run::RunKind;
 use recount_event::family::shell::Stream;
 use recount_event::{Event, ForeignId, Payload};
+use tokio::time::Instant;
 
 use crate::faults::{Failure, Faults};
 use crate::scene::{Scene, Setup, asked, first, results, types};
@@ -196,9 +197,8 @@ async fn on_each_that_fails(disks: impl IntoIterator<Item = (String, Box<dyn Fn(
     assert!(failures.iter().all(|failures| *failures > 0), "a disk that never failed: {failures:?}");
 }
 
-/// The same on disks that fail by chance: a story of few writes may be spared.
-async fn on_each_by_chance(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>) {
-    let failures = on_each(disks).await;
+/// Of disks that fail by chance, and of writes that do not fall the same way each time, some are spared.
+pub(crate) fn most_failed(failures: &[usize]) {
     let spared = failures.iter().filter(|failures| **failures == 0).count();
     assert!(spared * 4 <= failures.len(), "{spared} of {} disks never failed", failures.len());
 }
@@ -239,29 +239,52 @@ async fn a_disk_that_is_full_for_a_while_loses_nothing_silently() {
 /// How many seeds are tried when nobody says for how long.
 const SEEDS: u64 = 12;
 
-/// With `RECOUNT_DISKS_SECONDS` it goes on for that long, on disks that take up to 5 s a write, from the seed
-/// `RECOUNT_DISKS_SEED`; that is `cargo xtask soak --disks`.
+/// Which disks are tried by chance. With `RECOUNT_DISKS_SECONDS` it goes on for that long, on disks that take up to 5 s a
+/// write, from the seed `RECOUNT_DISKS_SEED`; that is `cargo xtask soak --disks`.
+pub(crate) struct Seeds {
+    first: u64,
+    next: Cell<u64>,
+    until: Option<Instant>,
+}
+
+impl Seeds {
+    pub(crate) fn of_this_run() -> Self {
+        let variable = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
+        let first = variable("RECOUNT_DISKS_SEED").unwrap_or(1);
+        let seconds = variable("RECOUNT_DISKS_SECONDS").map(Duration::from_secs);
+        Seeds { first, next: Cell::new(first), until: seconds.map(|time| recount_world::moment() + time) }
+    }
+
+    /// Each seed, and how long a write takes at most.
+    pub(crate) fn disks(&self) -> impl Iterator<Item = (u64, Duration)> {
+        // Most disks are quick, or few stories would be told in an hour.
+        let delays: &[u64] = if self.until.is_some() { &[50, 50, 50, 200, 1_000, 5_000] } else { &[60] };
+        let delays = delays.iter().map(|delay| Duration::from_millis(*delay)).cycle();
+        let is_next = |(seed, _): &(u64, Duration)| {
+            self.next.set(*seed);
+            match self.until {
+                Some(until) => recount_world::moment() < until,
+                None => *seed < self.first + SEEDS,
+            }
+        };
+        (self.first..).zip(delays).take_while(is_next)
+    }
+
+    /// How many there were, for who reads it.
+    pub(crate) fn tried(&self) -> String {
+        let (first, next) = (self.first, self.next.get());
+        format!("{} disks, seeds {first} to {}", next - first, next - 1)
+    }
+}
+
 #[tokio::test]
 async fn slow_and_failing_disks_by_chance_lose_nothing_silently() {
-    let variable = |name: &str| std::env::var(name).ok().map(|value| value.parse::<u64>().unwrap());
-    let disk = |seed, delay_max| -> Disk {
+    let seeds = Seeds::of_this_run();
+    let disks = seeds.disks().map(|(seed, delay_max)| -> Disk {
         (format!("seed {seed}"), Box::new(move |faults| faults.draw(seed, delay_max, 20, 3)))
-    };
-    let Some(seconds) = variable("RECOUNT_DISKS_SECONDS") else {
-        return on_each_by_chance((0..SEEDS).map(|seed| disk(seed, Duration::from_millis(60)))).await;
-    };
-    let until = recount_world::moment() + Duration::from_secs(seconds);
-    let first = variable("RECOUNT_DISKS_SEED").unwrap_or(1);
-    // Most disks are quick, or few stories would be told in an hour.
-    let delays = [50, 50, 50, 200, 1_000, 5_000].map(Duration::from_millis).into_iter().cycle();
-    let next = Cell::new(first);
-    let disks = (first..).zip(delays).take_while(|_| recount_world::moment() < until);
-    on_each_by_chance(disks.map(|(seed, delay_max)| {
-        next.set(seed + 1);
-        disk(seed, delay_max)
-    }))
-    .await;
-    println!("{} disks, seeds {first} to {}: no byte was lost silently", next.get() - first, next.get() - 1);
+    });
+    most_failed(&on_each(disks).await);
+    println!("{}: no byte was lost silently", seeds.tried());
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod child_runs;
 mod compacted;
 mod crashes;
 mod damaged;
+mod disk_stories;
 mod disks;
 mod endings;
 mod experimental;

@@ -84,15 +84,9 @@ impl<'a> RunStartGuard<'a> {
             // What was masked says so only in its stored form.
             let is_as_stored = events.iter().all(|event| event.body.verbatim.is_none());
             let events = is_as_stored.then_some(events);
-            let seat = WorkerStart {
-                state: state.clone(),
-                redaction: redaction.clone(),
-                list,
-                previous,
-                events,
-                fate,
-            };
-            self.room.fresh.keep(run, seat, LoadedRun::started(state, fold, texts, redaction), bytes);
+            let awake = LoadedRun::started(state.clone(), fold, texts, redaction.clone(), fate.clone());
+            let seat = WorkerStart { state, redaction, list, previous, events, fate };
+            self.room.fresh.keep(run, seat, awake, bytes);
             self.room.dispatch.owed(run, next, true);
         }
     }

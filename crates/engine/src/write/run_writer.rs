@@ -37,6 +37,7 @@ impl Writer {
     /// An append has happened: what follows from it outside of the run.
     pub(super) fn settle(&mut self, mut loaded: Box<LoadedRun>, had_ended: bool, looked: bool) {
         loaded.producers.settled();
+        loaded.fate = None;
         if loaded.state.is_ended() && !had_ended {
             self.room.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
         }
@@ -52,13 +53,13 @@ impl Writer {
     /// The run in memory, read from the log when it is missing.
     pub(super) async fn take_loaded(&mut self) -> Result<Box<LoadedRun>, Error> {
         match self.loaded.take() {
-            Some(loaded) => Ok(loaded),
-            None => self.load().await,
+            Some(loaded) if !loaded.is_void() => Ok(loaded),
+            _ => self.load().await,
         }
     }
 
     async fn load(&self) -> Result<Box<LoadedRun>, Error> {
-        if let Some(loaded) = self.room.fresh.take_awake(self.run) {
+        if let Some(loaded) = self.room.fresh.take_awake(self.run).filter(|loaded| !loaded.is_void()) {
             // Nobody has written to it yet, and what is due of it was never told.
             self.room.timers.set(self.run, loaded.deadline, &self.room.ground.world);
             return Ok(loaded);
@@ -90,8 +91,8 @@ impl Writer {
         let deadline = next_deadline(&state);
         self.room.timers.set(self.run, deadline, &self.room.ground.world);
         let producers = Producers::default();
-        let allowances = Vec::new();
-        Ok(Box::new(LoadedRun { state, fold, producers, texts, redaction, deadline, allowances }))
+        let (allowances, fate) = (Vec::new(), None);
+        Ok(Box::new(LoadedRun { state, fold, producers, texts, redaction, deadline, allowances, fate }))
     }
 
     /// Says whether one of our own runs is owed anything as it stands.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use recount_engine::{Desk, ListQuery, NewRun, Overrides, Performer, Saying, Unacceptable, Whose};
+use recount_engine::{Desk, ListQuery, NewRun, NewTask, Overrides, Performer, Saying, Unacceptable, Whose};
 use recount_event::family::run::{Finished, Queued, RunKind, Started};
 use recount_event::{Code, Payload, RunId};
 use recount_log::FaultKind;
@@ -177,6 +177,31 @@ async fn a_run_that_kills_its_workers_fails_in_the_end() {
             Some("worker_lost")
         );
         assert_eq!(house.scene.engine.admin().stats().await.unwrap().runs_at_work, 0);
+    }
+}
+
+/// A run that another one starts has its id before it is made, so it may be made twice: when nobody knows whether it was
+/// made the first time.
+#[tokio::test(start_paused = true)]
+async fn what_was_to_begin_a_run_in_vain_is_no_part_of_it() {
+    for kind in [FaultKind::Io, FaultKind::Full] {
+        let house = house(How::WaitsFirst, 1).await;
+        let run: RunId = "run_01KQPNV3V8SPQPWY4YDAGVJSFM".parse().unwrap();
+        let start = || async {
+            let task = NewTask { title: None, budget_micros_usd: None, budget_tokens: None };
+            house.scene.engine.write().start_child(run, task, Queued::new(RunKind::AgentLoop)).await
+        };
+        house.scene.store.next_appends([Fate::Refuse(kind)]);
+        start().await.unwrap_err();
+        // Its writer looks at it meanwhile.
+        tokio::time::sleep(2 * recount_engine::limits::TIMER_RETRY).await;
+        start().await.unwrap();
+        house.leave.add_permits(1);
+        house.becomes(run, &["run.queued", "run.started", "run.finished"]).await;
+        let events = house.scene.events(run).await;
+        let of_one_task = events.iter().all(|event| event.task_id == events[0].task_id);
+        assert!(of_one_task, "{kind:?}: {events:?}");
+        house.scene.check().await;
     }
 }
 
