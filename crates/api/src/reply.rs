@@ -436,6 +436,10 @@ pub struct Swept {
     pub events: u64,
     /// Whether another request may prune more: one request prunes a bounded number of runs.
     pub has_more: bool,
+    /// Runs that the policy applies to and whose stored events are damaged. They are left; a damaged run can only be
+    /// deleted, with its task or its session.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub damaged: u64,
 }
 
 /// A deleted task.

@@ -16,6 +16,7 @@ mod group;
 pub(crate) mod handle;
 pub(crate) mod idempotency;
 pub(crate) mod ingest;
+mod listed_rows;
 pub(crate) mod loaded_run;
 pub(crate) mod new_run;
 pub(crate) mod new_runs;

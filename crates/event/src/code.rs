@@ -113,7 +113,7 @@ codes! {
     RateLimited = "rate_limited", 429, retry, "transient", "The token has exceeded its request rate.", "Wait for the time in Retry-After, and send fewer requests.";
     RouteNotFound = "route_not_found", 404, final, "permanent", "No route has this path.", "Use a path that docs/faces/aep.md lists.";
     RunActive = "run_active", 409, final, "permanent", "The run is active; only runs that have ended can be pruned, retried, resumed or applied.", "Wait until it ends, or cancel it.";
-    RunDamaged = "run_damaged", 500, final, "permanent", "Stored events of the run are damaged; the detail names the run and the events.", "Read the rest: pages and streams name the damaged events and continue after them. Restore the run from a backup.";
+    RunDamaged = "run_damaged", 500, final, "permanent", "Stored events of the run are damaged; the detail names the run and the events.", "Read the rest: pages and streams name the damaged events and continue after them. Restore the run from a backup, or delete its task or its session.";
     RunEnded = "run_ended", 409, final, "permanent", "The run has already ended.", "Create a new run.";
     RunErased = "run_erased", 410, final, "permanent", "The run was erased with its task or session; only a tombstone is left.", "Remove references to the run; its id is never used again.";
     RunExists = "run_exists", 409, final, "permanent", "A run with this id already exists here with different content.", "Compare both with recount digest; an existing run is never replaced.";

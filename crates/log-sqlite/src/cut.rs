@@ -39,7 +39,7 @@ pub(crate) fn cut(
     }
     taken.sealed.more(layout::delete_chunks(connection, stored.id, keep_from).context(&context)?);
     // What is in a chunk may be in its group still.
-    let head = take_hot(connection, hot, &stored, keep_from, &mut taken)?;
+    let head = take_hot(connection, hot, &stored, keep_from, erased, &mut taken)?;
     if keep_from > stored.next_sequence {
         start = head;
         // Up to the cut the stream is sealed, with nothing in it.
@@ -97,12 +97,13 @@ fn split_chunk(
 }
 
 /// Rewrites the groups with such records. Returns the chain after the last removed record that was not in a
-/// chunk.
+/// chunk. An erased stream goes from damaged groups too, and what is left of these stays damaged.
 fn take_hot(
     connection: &Connection,
     hot: &Hot,
     stored: &StreamTail,
     keep_from: u64,
+    erased: bool,
     taken: &mut RemovedRecords,
 ) -> Result<ChainValue, Fault> {
     let mut head = stored.head;
@@ -114,7 +115,11 @@ fn take_hot(
     for part in parts {
         let mut gone = Totals::default();
         let (index, events) = layout::group_at(connection, part.group, |group| {
-            group.check()?;
+            let sound = group.check();
+            let damaged = sound.is_err();
+            if !erased {
+                sound?;
+            }
             let ours = |stream: i64, sequence: u64| stream == stored.id && sequence < keep_from;
             for (_, slot, bytes) in group.records().filter(|(_, slot, _)| ours(slot.stream, slot.sequence)) {
                 gone.more(Totals::one(bytes));
@@ -130,10 +135,11 @@ fn take_hot(
                 stays.then(|| (slot, group.record(slot)))
             });
             let events = packing::join(left.clone().map(|left| left.map(|(_, bytes)| bytes)));
+            let damaged = damaged && left.clone().any(|left| left.is_some());
             let slots = left.map(|left| {
                 left.map_or((NOBODY, 0, 0), |(slot, bytes)| (slot.stream, slot.sequence, bytes.len()))
             });
-            Ok((packing::group_index(part.group, &events, slots), events))
+            Ok((packing::group_index(part.group, &events, damaged, slots), events))
         })?;
         layout::update_group(connection, part.group, &index, &events)
             .context(&format!("taking records of stream {} away", taken.key))?;

@@ -82,7 +82,7 @@ impl<'c> Group<'c> {
     /// records away has to be the only one of its group.
     pub(crate) fn land(&mut self, append: &Append) -> Result<Result<u64, AppendError>, Fault> {
         let named = append.streams.iter().map(|part| &part.stream);
-        let named = named.chain(append.cuts.iter().map(|cut| &cut.stream)).chain(&append.erased);
+        let named = named.chain(append.cuts.iter().map(|cut| &cut.stream));
         if let Some(fault) = named.into_iter().find_map(|key| self.shared.hot.refusal(key)) {
             return Ok(Err(fault.into()));
         }
@@ -156,7 +156,7 @@ impl<'c> Group<'c> {
                 let joined = packing::join(bytes);
                 let slots = written.owners.iter().zip(&written.records);
                 let slots = slots.map(|(id, feed)| (*id, feed.record.sequence, feed.record.bytes.len()));
-                let index = packing::group_index(first.record.position, &joined, slots);
+                let index = packing::group_index(first.record.position, &joined, false, slots);
                 let position = first.record.position;
                 layout::insert_group(self.connection, position, written.records.len(), &index, &joined)
                     .context(&format!("writing the records from position {position} on"))?;

@@ -118,7 +118,7 @@ impl Hot {
         stream.parts.from(from, max)
     }
 
-    /// Why nothing may be appended to a stream or removed from it, if it has damaged records.
+    /// Why nothing may be appended to a stream or cut from it, if it has damaged records. Erased it may be.
     pub(crate) fn refusal(&self, key: &StreamKey) -> Option<Fault> {
         let inner = self.lock();
         let ranges = inner.damaged.get(key)?;
@@ -208,6 +208,9 @@ impl Hot {
             if let Ok(place) = place {
                 inner.groups[place].totals.less(*totals);
             }
+        }
+        if known.erased {
+            inner.damaged.remove(key);
         }
         let Some(stream) = inner.streams.get_mut(key) else { return };
         stream.known = known;

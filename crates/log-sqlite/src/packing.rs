@@ -87,13 +87,16 @@ fn ranges(lengths: &[usize], text: bool, joined: &[u8]) -> Option<Vec<Range<usiz
 
 /// The index of a group: a sum over its bytes, one over the index itself, then span by span the stream, the first
 /// sequence, how many, and the length of each. With two sums the index still names the streams of damaged records.
+/// `damaged`: the bytes were damaged before; the first sum is one that does not fit, so that they stay so.
 pub(crate) fn group_index<'s>(
     first_position: u64,
     joined: &PackedRecords,
+    damaged: bool,
     mut slots: impl Iterator<Item = (i64, u64, usize)> + Clone + 's,
 ) -> Vec<u8> {
     let mut index = vec![0; SUM_BYTES];
-    index[..PART_BYTES].copy_from_slice(&content_sum(&joined.bytes).to_bytes());
+    let content = content_sum(&joined.bytes).to_bytes();
+    index[..PART_BYTES].copy_from_slice(&content.map(|byte| if damaged { !byte } else { byte }));
     while let Some((stream, first, length)) = slots.next() {
         let follows = |(place, (other, sequence, _)): &(u64, (i64, u64, usize))| {
             *other == stream && (stream == NOBODY || *sequence == first.wrapping_add(1 + place))
@@ -364,7 +367,7 @@ mod tests {
     fn packed(records: &[Owned<'_>]) -> (PackedRecords, Vec<u8>) {
         let joined = join(records.iter().map(|record| record.map(|(_, _, bytes)| bytes)));
         let slots = records.iter().map(|record| record.map_or((NOBODY, 0, 0), |(s, n, b)| (s, n, b.len())));
-        let index = group_index(1, &joined, slots);
+        let index = group_index(1, &joined, false, slots);
         (joined, index)
     }
 

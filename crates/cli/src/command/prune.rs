@@ -69,13 +69,14 @@ impl Prune {
 
 /// Asks as often as there may be more: one request prunes a bounded number of runs.
 async fn sweep(mut asking: Asking, policy: &request::Prune) -> Result<(), Failure> {
-    let mut all = reply::Swept { runs: 0, events: 0, has_more: true };
+    let mut all = reply::Swept { runs: 0, events: 0, has_more: true, damaged: 0 };
     while all.has_more {
         let swept = asking.client.prune(policy).await?;
         all = reply::Swept {
             runs: all.runs + swept.runs,
             events: all.events + swept.events,
             has_more: swept.has_more,
+            damaged: swept.damaged,
         };
         if all.has_more {
             note(&format!("{} runs so far", all.runs));
@@ -83,6 +84,10 @@ async fn sweep(mut asking: Asking, policy: &request::Prune) -> Result<(), Failur
     }
     if asking.json {
         return asking.out.value(&all);
+    }
+    if all.damaged > 0 {
+        let runs = if all.damaged == 1 { "1 run is".to_owned() } else { format!("{} runs are", all.damaged) };
+        note(&format!("{runs} damaged and not pruned; `recount doctor` names them"));
     }
     let runs = if all.runs == 1 { "1 run".to_owned() } else { format!("{} runs", all.runs) };
     asking.out.line(&format!("{runs} pruned, {} events", all.events))

@@ -12,6 +12,7 @@ use recount_world::Kind;
 
 use crate::admin::handle::AdminHandle;
 use crate::ground::error::{damaged_row, session_erased, task_erased};
+use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::write::request::{Erase, SubmitWithRows};
@@ -206,6 +207,8 @@ impl AdminHandle {
         match self.write().writers.ask(run, SubmitWithRows { command: cancel, with }).await {
             Ok(_) => {}
             Err(error) if error.code() == Code::RunEnded => {}
+            // Nothing can be appended to it, and it goes all the same.
+            Err(error) if error.is_damage() => {}
             Err(error) => return Err(error),
         }
         self.write().writers.ask(run, Erase { by: by.to_owned() }).await
@@ -230,27 +233,27 @@ impl AdminHandle {
         }
     }
 
+    /// One that cannot be finished withholds no other.
     async fn finish_each(&self) -> Result<(), Error> {
-        loop {
-            let range = RowRange {
-                space: rows::ERASING.into(),
-                prefix: "".into(),
-                after: None,
-                backwards: false,
-                limit: limits::ERASE_PAGE,
-            };
-            let page = self.ground().store().rows(range).await?;
-            if page.is_empty() {
-                return Ok(());
-            }
-            for row in page {
-                let whole = Whole::parse(&row.key)?;
-                let _turn = self.housekeeping.lock().await;
-                // A client may have asked again in the meantime.
-                if self.ground().store().row(rows::ERASING, &row.key).await?.is_some() {
-                    self.finish_erasing(whole).await?;
+        let mut failed = None;
+        let mut pages = RowPages::new(self.ground().store(), rows::ERASING, limits::ERASE_PAGE);
+        while let Some(page) = pages.next().await? {
+            for row in page.rows {
+                if let Err(error) = self.finish_noted(&row.key).await {
+                    failed.get_or_insert(error);
                 }
             }
         }
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn finish_noted(&self, key: &str) -> Result<(), Error> {
+        let whole = Whole::parse(key)?;
+        let _turn = self.housekeeping.lock().await;
+        // A client may have asked again in the meantime.
+        if self.ground().store().row(rows::ERASING, key).await?.is_some() {
+            self.finish_erasing(whole).await?;
+        }
+        Ok(())
     }
 }

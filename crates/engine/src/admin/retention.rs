@@ -8,12 +8,13 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use recount_event::{Code, RunId, time};
-use recount_log::{Append, AppendError, Guard, RowRange};
+use recount_log::{Append, AppendError, Guard};
 use recount_world::Kind;
 
 use crate::admin::handle::AdminHandle;
 use crate::catalogue::table::read_row;
-use crate::ground::error::{damaged_row, run_erased};
+use crate::ground::error::run_erased;
+use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::write::removal::PruneRows;
@@ -45,12 +46,14 @@ pub struct Swept {
     pub events: u64,
     /// Whether the round ended at its bound and another one may find more.
     pub has_more: bool,
+    /// Runs that were to be pruned and are damaged: they are left.
+    pub damaged: u64,
 }
 
 impl Swept {
     fn with(self, pruned: &Pruned) -> Self {
         let runs = self.runs + u64::from(pruned.events > 0);
-        Swept { runs, events: self.events + pruned.events, has_more: self.has_more }
+        Swept { runs, events: self.events + pruned.events, ..self }
     }
 
     /// As a request remembers how far it came.
@@ -133,7 +136,7 @@ impl AdminHandle {
         so_far: Option<&Made>,
     ) -> Result<Swept, Error> {
         let mut swept = match so_far {
-            Some(Made::Pruned { runs, events }) => Swept { runs: *runs, events: *events, has_more: false },
+            Some(Made::Pruned { runs, events }) => Swept { runs: *runs, events: *events, ..Swept::default() },
             None => Swept::default(),
             Some(other) => return Err(Error::bug(format!("a sweep is remembered as {other:?}"))),
         };
@@ -161,6 +164,11 @@ impl AdminHandle {
                 Ok(pruned) => swept = swept.with(&pruned),
                 // Pinned or erased since it was looked at.
                 Err(Error::Rejected(no)) => tracing::debug!(%run, %no, "a run is left as it is"),
+                // The others go. It goes when its task or its session is deleted.
+                Err(error) if error.is_damage() => {
+                    tracing::warn!(%run, %error, "a damaged run cannot be pruned");
+                    swept.damaged += 1;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -172,36 +180,26 @@ impl AdminHandle {
     /// Runs of which something may be pruned, those first that ended first.
     async fn ended_first(&self, limit: usize) -> Result<Vec<(u64, RunId)>, Error> {
         let mut oldest: BinaryHeap<(u64, RunId)> = BinaryHeap::new();
-        let mut after = None;
-        loop {
-            let range = RowRange {
-                space: rows::RUNS.into(),
-                prefix: rows::tenant_key("").into(),
-                after: after.take(),
-                backwards: false,
-                limit: limits::SWEEP_PAGE,
-            };
-            let page = self.ground().store().rows(range).await?;
-            let Some(last) = page.last() else { return Ok(oldest.into_sorted_vec()) };
-            after = Some(last.key.clone());
-            for row in &page {
-                let row: RunRow = read_row(rows::RUNS, &row.key, &row.value)?;
+        let mut pages = RowPages::new(self.ground().store(), rows::RUNS, limits::SWEEP_PAGE);
+        while let Some(page) = pages.next().await? {
+            for row in &page.rows {
+                // One that cannot be read, like those that are damaged, withholds no other.
+                let Ok(row) = read_row::<RunRow>(rows::RUNS, &row.key, &row.value) else { continue };
                 let (Some(ended_at), false, None) = (&row.ended_at, row.only_ending_left, &row.session_id)
                 else {
                     continue;
                 };
-                let ended_ms = time::parse_ms(ended_at).ok_or_else(|| {
-                    damaged_row(rows::RUNS, &rows::tenant_key(row.id), format!("{ended_at:?} is no instant"))
-                })?;
+                let Some(ended_ms) = time::parse_ms(ended_at) else { continue };
                 let run = row.id;
                 if oldest.len() == limit && oldest.peek().is_some_and(|youngest| *youngest < (ended_ms, run))
                 {
                     continue;
                 }
-                if self.catalogue().pin_of(run).await?.is_some()
-                    || self.catalogue().pinned_artifact_of(run).await?.is_some()
-                {
-                    continue;
+                match self.is_withheld(run).await {
+                    Ok(false) => {}
+                    Ok(true) => continue,
+                    Err(error) if error.is_damage() => continue,
+                    Err(error) => return Err(error),
                 }
                 oldest.push((ended_ms, run));
                 if oldest.len() > limit {
@@ -210,6 +208,13 @@ impl AdminHandle {
             }
             tokio::task::yield_now().await;
         }
+        Ok(oldest.into_sorted_vec())
+    }
+
+    /// Whether a pin says that nothing of a run may be pruned.
+    async fn is_withheld(&self, run: RunId) -> Result<bool, Error> {
+        Ok(self.catalogue().pin_of(run).await?.is_some()
+            || self.catalogue().pinned_artifact_of(run).await?.is_some())
     }
 
     /// Sweeps from now on, each time this long after the sweep before has ended.

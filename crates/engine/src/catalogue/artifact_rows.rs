@@ -223,10 +223,22 @@ fn made_rows(row: &ArtifactRow) -> Vec<RowPut> {
     puts
 }
 
-/// What goes from the catalogue with an event, and the artifact that goes if it made one.
+/// What goes from the catalogue with an event that made no artifact, and the artifact that goes if it made one; with that
+/// goes [`artifact_goes`].
 pub(crate) fn leaves(event: &Event) -> (Vec<RowPut>, Option<ArtifactRow>) {
-    let gone = rows(event).into_iter().map(|put| RowPut { value: None, guard: Guard::Any, ..put });
-    (gone.collect(), made(event))
+    match made(event) {
+        Some(artifact) => (Vec::new(), Some(artifact)),
+        None => (gone(rows(event)), None),
+    }
+}
+
+/// What goes from the catalogue with an artifact.
+pub(crate) fn artifact_goes(row: &ArtifactRow) -> Vec<RowPut> {
+    gone(made_rows(row))
+}
+
+fn gone(puts: Vec<RowPut>) -> Vec<RowPut> {
+    puts.into_iter().map(|put| RowPut { value: None, guard: Guard::Any, ..put }).collect()
 }
 
 /// What the lists of artifacts hold: its id, and how many bytes of it are kept here.

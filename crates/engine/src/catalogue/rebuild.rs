@@ -85,7 +85,15 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
         let Some(last) = streams.last() else { break };
         after = Some(last.clone());
         for stream in &streams {
-            let Some((mut rows, state)) = fold_run(store, stream).await? else { continue };
+            let folded = match fold_run(store, stream).await {
+                // A start is not refused for one run. Of this one the rows stay that there are.
+                Err(error) if error.is_damage() => {
+                    tracing::error!(%stream, %error, "a run is damaged, and lists may not tell of it");
+                    continue;
+                }
+                folded => folded?,
+            };
+            let Some((mut rows, state)) = folded else { continue };
             for put in &mut rows {
                 put.guard = Guard::Any;
             }

@@ -16,9 +16,10 @@ pub struct Tombstone {
     pub task_id: Option<TaskId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// How many events there were, and the chain over them.
+    /// How many events there were, and the chain over them; without it where they were damaged.
     pub events: u64,
-    pub head: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
     pub erased_at: String,
     pub by: String,
 }

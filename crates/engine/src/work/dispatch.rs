@@ -175,6 +175,11 @@ async fn at_work(
             tracing::debug!(%run, %gone, "a run that was owed something is missing");
             return Some(u64::MAX);
         }
+        // It accepts no more events, so nobody can work at it before the store was restored.
+        Err(error) if error.is_damage() => {
+            tracing::error!(%run, %error, "an unfinished run is damaged and is not worked at any more");
+            return Some(u64::MAX);
+        }
         Err(Error::Failed(failure)) => {
             tracing::warn!(%run, %failure, "a run cannot be read, and is tried again");
             return None;

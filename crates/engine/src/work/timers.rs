@@ -47,6 +47,11 @@ async fn serve(timers: &Deadlines, world: &World, writers: &Arc<Writers>) {
                 tracing::debug!(%run, %rejection, "a run whose deadline came is missing");
                 timers.set(run, None, world);
             }
+            // It accepts no more events, so nothing can come of it.
+            Err(error) if error.is_damage() => {
+                tracing::error!(%run, %error, "a run whose deadline came is damaged, and is not looked at any more");
+                timers.set(run, None, world);
+            }
             Err(Error::Failed(failure)) => {
                 tracing::warn!(%run, %failure, "a run could not be looked at yet");
                 let dies = failure.code == recount_event::Code::Internal;

@@ -6,23 +6,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recount_event::{Code, TaskId};
-use recount_log::{ReadBound, RowPut, RowRange};
+use recount_event::{Code, RunId, TaskId};
+use recount_log::{End, ReadBound, RowPut, RowRange};
 use recount_run::Command;
 
-use crate::catalogue::artifact_rows::{Gone, blob_of, leaves};
+use crate::catalogue::artifact_rows::{Gone, artifact_goes, blob_of, leaves};
 use crate::catalogue::deleted_artifacts::records_go;
 use crate::catalogue::fold::successor_key;
 use crate::catalogue::prompt_rows::{asked_for, prompt_rows};
 use crate::catalogue::pruned::pruned_up_to;
-use crate::ground::error::run_not_found;
+use crate::catalogue::table::read_row;
+use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::taking_away;
 use crate::ground::{journal, rows};
 use crate::write::commit::Commit;
+use crate::write::listed_rows::{ListedRow, Relations, listed, relations};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
 use crate::write::run_writer::Writer;
-use crate::{Error, Receipt, Tombstone, limits};
+use crate::{ArtifactRow, Error, Receipt, Tombstone, limits};
 
 /// What a prune did to one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +53,24 @@ struct Going {
 }
 
 impl Going {
+    fn from(sequence: u64) -> Self {
+        Going { keep_from: sequence, last_position: 0, rows: BTreeMap::new(), blobs: Vec::new() }
+    }
+
     fn add(&mut self, put: RowPut) {
         self.rows.insert((put.space.clone(), put.key.clone()), put);
+    }
+
+    /// An artifact goes, and what is noted of it.
+    fn add_artifact(&mut self, made: &ArtifactRow, extent: Extent) {
+        let gone = Gone { run_id: Some(made.run_id), pruned: extent == Extent::Beginning, deleted: None };
+        artifact_goes(made).into_iter().chain(records_go(made)).for_each(|put| self.add(put));
+        let key = rows::tenant_key(&made.id);
+        self.add(rows::put(rows::ARTIFACTS_GONE, key, recount_log::Guard::Any, &gone));
+        if let Some(hash) = made.hash.as_deref().and_then(blob_of) {
+            self.add(rows::delete(rows::BLOBS_KEPT, format!("{hash}/{}", made.event_id)));
+            self.blobs.push(hash.to_owned());
+        }
     }
 
     fn rows(&self) -> impl Iterator<Item = RowPut> {
@@ -121,66 +139,153 @@ impl Writer {
             let message = format!("{} goes on; it is erased when it has ended", self.run);
             return Err(Error::rejected(Code::RunActive, message));
         }
+        let state = &loaded.state;
+        let prior = state.queued().and_then(|queued| queued.prior_run_id.clone());
+        let relations = Relations {
+            task: state.task_id(),
+            session: state.session_id(),
+            successor_key: successor_key(prior.as_deref(), self.run),
+        };
+        self.erase_related(relations, true, by).await
+    }
+
+    /// Erases a run that cannot be read, whatever became of it: nobody can write to it any more.
+    pub(super) async fn erase_damaged(&mut self, by: String) -> Result<(), Error> {
+        let relations = relations(self.room.ground.store(), self.run).await?;
+        self.erase_related(relations, false, by).await
+    }
+
+    async fn erase_related(
+        &mut self,
+        relations: Relations,
+        is_readable: bool,
+        by: String,
+    ) -> Result<(), Error> {
         let room = self.room.clone();
         // Until the last append nothing is written anew that one before it took away.
         let _erasure = room.repairs.erasure_of(&self.stream).await;
         let store = room.ground.store();
-        let Some(tail) = store.tail(&self.stream).await? else { return Err(run_not_found(self.run)) };
-        let task = loaded.state.task_id();
+        let Some(end) = store.end(&self.stream).await? else { return Err(run_not_found(self.run)) };
+        if end.erased {
+            return Err(run_erased(self.run));
+        }
         for space in [rows::PRODUCERS, rows::SEALED] {
             self.delete_all(space).await?;
         }
         self.forget_allowances(store, self.run).await?;
-        let mut from = tail.first_sequence;
-        while from < tail.next_sequence {
-            let going = self.going(from, tail.next_sequence, limits::ERASE_ROWS_MAX, Extent::All).await?;
-            let rows: Vec<RowPut> = going.rows().collect();
-            if !rows.is_empty() {
-                store.append(taking_away(rows)).await?;
-            }
-            self.let_go(task, going.blobs).await;
-            from = going.keep_from;
+        let task = relations.task;
+        let by_events = if is_readable { self.listed_go_by_events(end, task).await } else { Ok(()) };
+        match by_events {
+            Ok(()) if is_readable => {}
+            // Damaged under a running server.
+            Err(error) if !error.is_damage() => return Err(error),
+            _ => self.listed_go_by_lists(task).await?,
         }
+        let head = match store.tail(&self.stream).await.map_err(Error::from) {
+            Ok(tail) => tail.map(|tail| tail.head.to_string()),
+            Err(error) if error.is_damage() => None,
+            Err(error) => return Err(error),
+        };
+        let mut rows = self.last_rows(&relations).await?;
         let tombstone = Tombstone {
             run_id: self.run,
-            task_id: loaded.state.task_id(),
-            session_id: loaded.state.session_id(),
-            events: tail.next_sequence,
-            head: tail.head.to_string(),
+            task_id: relations.task,
+            session_id: relations.session,
+            events: end.next_sequence,
+            head,
             erased_at: recount_event::time::format_ms(self.room.ground.world.clock.now_ms()),
             by,
         };
-        let run = self.run.to_string();
-        let mut rows = vec![
-            rows::put(rows::ERASED, rows::tenant_key(&run), recount_log::Guard::Any, &tombstone),
-            rows::delete(rows::RUNS, rows::tenant_key(&run)),
-            rows::delete(rows::DEADLINES, run.as_str()),
-            rows::delete(rows::PINS, run.as_str()),
-            rows::delete(rows::IMPORTED, run.as_str()),
-        ];
-        if let Some(task) = loaded.state.task_id() {
-            rows.push(rows::delete(rows::TASK_RUNS, format!("{}{run}", rows::task_runs_prefix(task))));
-        }
-        if let Some(session) = loaded.state.session_id() {
-            let key = format!("{}{run}", rows::session_runs_prefix(session));
-            rows.push(rows::delete(rows::SESSION_RUNS, key));
-        }
-        let prior = loaded.state.queued().and_then(|queued| queued.prior_run_id.clone());
-        if let Some(key) = successor_key(prior.as_deref(), self.run) {
-            rows.push(rows::delete(rows::RUN_SUCCESSORS, key));
-        }
+        let key = rows::tenant_key(self.run);
+        rows.push(rows::put(rows::ERASED, key, recount_log::Guard::Any, &tombstone));
         let mut commit = Commit::of(rows);
         commit.erase(self.run);
         if let Err(failed) = room.commit(commit).await {
             return Err(failed.meaning(self.run).into_error());
         }
-        self.room.publisher.forget(&self.stream, tail.last_position);
-        self.room.publisher.mark_ended(&self.stream, tail.next_sequence);
+        self.room.publisher.forget(&self.stream, end.last_position);
+        self.room.publisher.mark_ended(&self.stream, end.next_sequence);
         self.room.timers.set(self.run, None, &self.room.ground.world);
         self.room.fresh.forget(self.run);
         // What was kept for it and never named.
         let kept = self.room.blobs.forget_run(self.run);
         self.let_go(task, kept).await;
+        Ok(())
+    }
+
+    /// What goes with the run itself.
+    async fn last_rows(&self, relations: &Relations) -> Result<Vec<RowPut>, Error> {
+        let run = self.run.to_string();
+        let mut gone = vec![
+            rows::delete(rows::RUNS, rows::tenant_key(&run)),
+            rows::delete(rows::DEADLINES, run.as_str()),
+            rows::delete(rows::OWN_OPEN, run.as_str()),
+            rows::delete(rows::PINS, run.as_str()),
+            rows::delete(rows::IMPORTED, run.as_str()),
+        ];
+        let mut active = Vec::new();
+        if let Some(task) = relations.task {
+            gone.push(rows::delete(rows::TASK_RUNS, format!("{}{run}", rows::task_runs_prefix(task))));
+            active.push((rows::TASK_ACTIVE, task.to_string()));
+        }
+        if let Some(session) = relations.session {
+            let key = format!("{}{run}", rows::session_runs_prefix(session));
+            gone.push(rows::delete(rows::SESSION_RUNS, key));
+            active.push((rows::SESSION_ACTIVE, session.to_string()));
+        }
+        if let Some(key) = &relations.successor_key {
+            gone.push(rows::delete(rows::RUN_SUCCESSORS, key.as_str()));
+        }
+        // One that is damaged was never taken off them.
+        for (space, key) in active {
+            let row = match self.room.ground.store.row(space, &key).await.map_err(Error::from) {
+                Err(error) if error.is_damage() => continue,
+                row => row?,
+            };
+            let active = row.and_then(|row| read_row::<RunId>(space, &key, &row.value).ok());
+            if active == Some(self.run) {
+                gone.push(rows::delete(space, key));
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Takes away what the lists hold of the run, as its events tell it.
+    async fn listed_go_by_events(&self, end: End, task: Option<TaskId>) -> Result<(), Error> {
+        let mut from = end.first_sequence;
+        while from < end.next_sequence {
+            let going = self.going(from, end.next_sequence, limits::ERASE_ROWS_MAX, Extent::All).await?;
+            from = going.keep_from;
+            self.listed_go(going, task).await?;
+        }
+        Ok(())
+    }
+
+    /// The same, as the lists tell it.
+    async fn listed_go_by_lists(&self, task: Option<TaskId>) -> Result<(), Error> {
+        loop {
+            let max = limits::ERASE_ROWS_MAX / limits::EVENT_ROWS_MAX;
+            let found = listed(self.room.ground.store(), self.run, max).await?;
+            if found.is_empty() {
+                return Ok(());
+            }
+            let mut going = Going::from(0);
+            for row in found {
+                match row {
+                    ListedRow::Plain(put) => going.add(put),
+                    ListedRow::Artifact(made) => going.add_artifact(&made, Extent::All),
+                }
+            }
+            self.listed_go(going, task).await?;
+        }
+    }
+
+    async fn listed_go(&self, going: Going, task: Option<TaskId>) -> Result<(), Error> {
+        let rows: Vec<RowPut> = going.rows().collect();
+        if !rows.is_empty() {
+            self.room.ground.store.append(taking_away(rows)).await?;
+        }
+        self.let_go(task, going.blobs).await;
         Ok(())
     }
 
@@ -196,7 +301,7 @@ impl Writer {
     /// Looks at the events from one place up to another, and stops where more than so many rows would change.
     async fn going(&self, from: u64, up_to: u64, rows_max: usize, extent: Extent) -> Result<Going, Error> {
         let bound = ReadBound { count: limits::PAGE_EVENTS, bytes: limits::PAGE_BYTES };
-        let mut going = Going { keep_from: from, last_position: 0, rows: BTreeMap::new(), blobs: Vec::new() };
+        let mut going = Going::from(from);
         while going.keep_from < up_to {
             let page = self.room.ground.store.read(&self.stream, going.keep_from, bound).await?;
             if page.first().is_none_or(|record| record.sequence != going.keep_from) {
@@ -213,15 +318,7 @@ impl Writer {
                 let (gone, made) = leaves(&event);
                 gone.into_iter().for_each(|put| going.add(put));
                 if let Some(made) = made {
-                    let (run_id, pruned) = (Some(made.run_id), extent == Extent::Beginning);
-                    let gone = Gone { run_id, pruned, deleted: None };
-                    records_go(&made).into_iter().for_each(|put| going.add(put));
-                    let key = rows::tenant_key(&made.id);
-                    going.add(rows::put(rows::ARTIFACTS_GONE, key, recount_log::Guard::Any, &gone));
-                    if let Some(hash) = made.hash.as_deref().and_then(blob_of) {
-                        going.add(rows::delete(rows::BLOBS_KEPT, format!("{hash}/{}", made.event_id)));
-                        going.blobs.push(hash.to_owned());
-                    }
+                    going.add_artifact(&made, extent);
                 }
                 (going.keep_from, going.last_position) = (record.sequence + 1, record.position);
             }

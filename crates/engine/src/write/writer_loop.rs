@@ -81,9 +81,12 @@ impl Writer {
     }
 
     async fn serve_alone(&mut self, request: Request) {
-        let loaded = match self.take_loaded().await {
-            Ok(loaded) => loaded,
-            Err(error) => return request.refuse(error),
+        let (loaded, request) = match (self.take_loaded().await, request) {
+            (Ok(loaded), request) => (loaded, request),
+            (Err(error), Request::Erase(Erase { by }, to)) if error.is_damage() => {
+                return to.answer(self.erase_damaged(by).await);
+            }
+            (Err(error), request) => return request.refuse(error),
         };
         match request {
             Request::SubmitWithRows(SubmitWithRows { command, with }, to) => {

@@ -206,6 +206,28 @@ async fn what_was_to_begin_a_run_in_vain_is_no_part_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_is_damaged_while_it_waits_is_not_tried_for_ever() {
+    let mut house = house(How::Well, 1).await;
+    let (at_work, in_line) = (house.queue().await, house.queue().await);
+    house.becomes(in_line, &["run.queued", "run.throttled"]).await;
+    // The next process remembers nothing of them.
+    house.scene.reopen().await;
+    employ(&house.scene, How::Well, &house.leave, &house.seen, 1).await;
+    let taken = ["run.queued", "run.started", "gap.run_disconnected", "run.started"];
+    house.becomes(at_work, &taken).await;
+    house.scene.disk.damage_events(in_line, 0..=0);
+    house.leave.add_permits(1);
+    house.becomes(at_work, &[&taken[..], &["run.finished"]].concat()).await;
+    tokio::time::sleep(recount_engine::limits::WORKER_RETRY).await;
+    let before = house.scene.store.reads();
+    tokio::time::sleep(100 * recount_engine::limits::WORKER_RETRY).await;
+    assert_eq!(house.scene.store.reads(), before);
+    let stats = house.scene.engine.admin().stats().await.unwrap();
+    assert_eq!((stats.runs_at_work, stats.runs_in_line), (0, 0), "its place is free");
+    assert_eq!(*house.seen.lock().unwrap(), [at_work, at_work]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_next_process_takes_over_what_was_at_work_and_begins_what_was_in_line() {
     let mut house = house(How::Well, 1).await;
     let at_work = house.queue().await;

@@ -1,10 +1,13 @@
 //! Deleting a task: nothing of its runs is left but a tombstone, whatever dies in the middle.
 
-use recount_engine::ListQuery;
+use recount_engine::{ListQuery, NewRun};
+use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, RunId, TaskId};
 use recount_log::{FaultKind, RowRange, Store};
 
-use crate::scene::{ASK, End, Scene, code, read};
+use crate::artifacts::{blobs, kept, say, thing};
+use crate::prompts::{HANDOFF, QUESTION};
+use crate::scene::{ASK, End, Scene, code, drafts, read};
 use crate::store::Fate;
 
 /// A task with a run that has ended, one that goes on, and one of another task beside it.
@@ -44,6 +47,8 @@ async fn rows_naming(scene: &Scene, names: &[String]) -> Vec<String> {
         "catalogue.task_artifacts",
         "catalogue.artifact_changes",
         "catalogue.deadlines",
+        "catalogue.own_open",
+        "record.session_active",
         "record.sessions",
         "record.tasks",
         "record.task_active",
@@ -169,4 +174,73 @@ async fn an_approval_of_an_erased_run_frees_its_id() {
     let run = scene.start().await;
     scene.report(run, 1, &[ASK]).await.unwrap();
     scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn damaged_runs_are_deleted_with_all_that_lists_hold_of_them() {
+    for (restarted, damaged) in
+        [(true, 0..=0), (true, 2..=4), (true, 0..=99), (false, 1..=1), (false, 4..=99)]
+    {
+        let mut scene = Scene::new().await;
+        let task: TaskId = scene.engine.write().create_task(Some("t".into()), None).await.unwrap().0.id;
+        let session = scene.engine.write().create_session(None).await.unwrap().id;
+        let ended = scene.queue_for(Some(task)).await.unwrap();
+        let asked = [("run.started", "{}"), ASK, QUESTION, HANDOFF];
+        scene.report(ended, 0, &asked).await.unwrap();
+        scene.cancel(ended).await.unwrap();
+        let queued = Queued::new(RunKind::AgentLoop);
+        let new = NewRun { queued, task: Some(task), session: Some(session), resumed_from: None };
+        let (active, _) = scene.engine.write().create_run(new).await.unwrap();
+        say(&scene, active, drafts(&[("run.started", "{}")])).await;
+        let artifact = kept(&scene, active, thing("command_output", b"theirs")).await;
+        let neighbour = scene.start().await;
+        scene.disk.damage_events(ended, damaged.clone());
+        scene.disk.damage_events(active, damaged.clone());
+        if restarted {
+            scene.reopen().await;
+        }
+        assert_eq!(scene.engine.admin().delete_task(task, "ann").await.unwrap(), 2, "{damaged:?}");
+        let names = [task.to_string(), ended.to_string(), active.to_string(), artifact.id.to_string()];
+        assert_eq!(rows_naming(&scene, &names).await, [""; 0], "{damaged:?}");
+        assert_eq!(blobs(&scene).await, 0);
+        for run in [ended, active] {
+            assert_eq!(code(scene.engine.read().read_run(run, None, 5).await), Code::RunErased);
+            let tombstone = scene.engine.catalogue().tombstone(run).await.unwrap().unwrap();
+            assert_eq!((tombstone.task_id, tombstone.by.as_str()), (Some(task), "ann"));
+        }
+        let (feed, _) = scene.engine.read().read_feed(None, 99).await.unwrap();
+        assert_eq!(feed.len(), 2, "the neighbour's two events");
+        // The session is free for another run.
+        let next = NewRun {
+            queued: Queued::new(RunKind::AgentLoop),
+            task: None,
+            session: Some(session),
+            resumed_from: None,
+        };
+        let (next, _) = scene.engine.write().create_run(next).await.unwrap();
+        assert_eq!(scene.types(next).await, ["run.queued"]);
+        scene.note(neighbour, "later").await.unwrap();
+        scene.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_cannot_be_finished_withholds_no_other() {
+    let (mut scene, task, ended, active, neighbour) = scene().await;
+    let first: TaskId = "task_01HZX3Q0M0000000000000000A".parse().unwrap();
+    // Each was noted, and the process died.
+    for (task, by) in [(first.to_string(), "{}"), (task.to_string(), "\"ann\"")] {
+        scene.disk.put("record.erasing", &task, by).await;
+    }
+    scene.reopen().await;
+    let finished = async {
+        while !rows_naming(&scene, &[task.to_string()]).await.iter().all(|row| !row.contains("erasing")) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), finished).await.unwrap();
+    for run in [ended, active] {
+        assert_eq!(code(scene.engine.read().read_run(run, None, 5).await), Code::RunErased);
+    }
+    scene.note(neighbour, "later").await.unwrap();
 }

@@ -7,6 +7,7 @@ use recount_event::Code;
 use recount_log::FaultKind;
 use recount_run::{CancelledBy, Command};
 
+use crate::prompts::QUESTION;
 use crate::scene::{End, Scene, code, read};
 use crate::store::Fate;
 
@@ -260,4 +261,18 @@ async fn after_a_restart_space_is_looked_for_before_anybody_appends() {
     assert_eq!(scene.store.appends(), appends, "what is known is not tried again");
     scene.report(run, 1, NOTE).await.unwrap();
     scene.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_of_a_damaged_run_is_not_tried_for_ever() {
+    let mut scene = Scene::new().await;
+    let run = scene.start().await;
+    scene.report(run, 1, &[QUESTION]).await.unwrap();
+    scene.reopen().await;
+    scene.disk.damage_events(run, 1..=1);
+    // The question would be answered after 30 seconds.
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    let before = scene.store.reads();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(scene.store.reads(), before);
 }

@@ -133,3 +133,20 @@ async fn two_questions_of_one_name_are_both_listed_and_answered_one_after_the_ot
     assert_eq!(questions(&here, Some("answered")).await, ["q1", "q1"]);
     assert_eq!(here.engine.read().clarification(&id).await.unwrap().unwrap().run_id, runs[1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_of_another_release_with_a_damaged_run_is_opened_and_the_others_are_listed() {
+    let mut scene = Scene::new().await;
+    let session = scene.engine.write().create_session(Some("talk".into())).await.unwrap().id;
+    let (damaged, whole) = (scene.start().await, scene.queue_in(session).await.unwrap());
+    scene.report(whole, 0, &[("run.started", "{}"), ASK, QUESTION, HANDOFF]).await.unwrap();
+    as_version_1(&scene).await;
+    scene.disk.damage_events(damaged, 1..=1);
+    scene.reopen().await;
+    assert_eq!(handoffs(&scene, None).await, ["h1"]);
+    assert_eq!(questions(&scene, None).await, ["q1"]);
+    // The damaged one is listed as it was before.
+    let listed = scene.engine.catalogue().run(damaged).await.unwrap().unwrap();
+    assert_eq!(listed.status, "running");
+    scene.note(whole, "later").await.unwrap();
+}

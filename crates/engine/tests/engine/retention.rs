@@ -128,7 +128,7 @@ async fn running_pinned_and_session_runs_stay_whole() {
     scene.engine.admin().unpin(pinned).await.unwrap();
     assert_eq!(
         scene.engine.admin().sweep(&all).await.unwrap(),
-        Swept { runs: 1, events: 4, has_more: false }
+        Swept { runs: 1, events: 4, ..Swept::default() }
     );
     assert_eq!(scene.engine.admin().sweep(&all).await.unwrap(), Swept::default());
     scene.check().await;
@@ -249,5 +249,30 @@ async fn a_prune_that_fails_or_is_unheard_leaves_nothing_half_done() {
         scene.check().await;
         scene.reopen_at(START_MS + 60_000).await;
         scene.check().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_run_withholds_no_other_from_pruning() {
+    for restarted in [false, true] {
+        let mut scene = Scene::new().await;
+        let (damaged, unlisted) = (ended(&scene, 5).await, ended(&scene, 5).await);
+        let others = [ended(&scene, 5).await, ended(&scene, 6).await];
+        for run in [damaged, unlisted] {
+            scene.disk.damage_events(run, 1..=2);
+        }
+        if restarted {
+            scene.reopen().await;
+        }
+        scene.disk.damage("catalogue.runs", &format!("default/{unlisted}"));
+        let all = Policy { max_events: Some(0), ..Policy::default() };
+        let swept = scene.engine.admin().sweep(&all).await.unwrap();
+        assert_eq!(swept, Swept { runs: 2, events: 4 + 5, damaged: 1, has_more: false });
+        for run in others {
+            assert_eq!(scene.types(run).await, ["run.cancelled", "gap.events_pruned"]);
+        }
+        assert_eq!(code(scene.engine.admin().prune(damaged, None, "x").await), Code::RunDamaged);
+        let again = scene.engine.admin().sweep(&all).await.unwrap();
+        assert_eq!(again, Swept { damaged: 1, ..Swept::default() });
     }
 }

@@ -5,13 +5,16 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::ready;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use recount_event::RunId;
 use recount_log::{
-    Answer, Append, AppendError, Committed, DamagedRow, Fault, FaultKind, FeedRecord, Guard, MemoryStore,
-    Observer, Retry, Row, RowPut, RowRange, RowRepair, Store, WholeRows, forward_store,
+    Answer, Append, AppendError, Committed, Damage, DamagedRow, Fault, FaultKind, FeedRecord, Guard,
+    MemoryStore, Observer, ReadBound, Record, Retry, Row, RowPut, RowRange, RowRepair, Store, StreamKey,
+    WholeRows, forward_store,
 };
 use tokio::sync::oneshot;
 
@@ -44,6 +47,8 @@ pub(crate) struct Disk {
     relay: Arc<Relay>,
     /// Rows that count as damaged: space and key.
     damaged: Mutex<BTreeSet<(String, String)>>,
+    /// Events that count as damaged, of each run.
+    damaged_events: Mutex<Vec<(StreamKey, RangeInclusive<u64>)>>,
     /// How many rows each repair wrote anew.
     repairs: Mutex<Vec<usize>>,
     /// The most rows that were asked for at once.
@@ -84,6 +89,7 @@ impl Disk {
             memory: Arc::new(MemoryStore::new()),
             relay: Arc::default(),
             damaged: Mutex::default(),
+            damaged_events: Mutex::default(),
             repairs: Mutex::default(),
             widest: AtomicUsize::new(0),
         };
@@ -94,6 +100,24 @@ impl Disk {
     /// From now on this row cannot be read, until it is repaired.
     pub(crate) fn damage(&self, space: &str, key: &str) {
         self.damaged.lock().unwrap().insert((space.to_owned(), key.to_owned()));
+    }
+
+    /// From now on these events of a run cannot be read.
+    pub(crate) fn damage_events(&self, run: RunId, sequences: RangeInclusive<u64>) {
+        self.damaged_events.lock().unwrap().push((run.to_string().into(), sequences));
+    }
+
+    /// What is readable of these events of a stream, or why nothing is.
+    fn readable(&self, stream: &StreamKey, records: Vec<Record>) -> Result<Vec<Record>, Fault> {
+        let Some(first) = records.first().map(|record| record.sequence) else { return Ok(records) };
+        let damaged = self.damaged_events.lock().unwrap();
+        let ranges = damaged.iter().filter(|(key, _)| key == stream).map(|(_, range)| range);
+        let is_damaged = |sequence| ranges.clone().any(|range| range.contains(&sequence));
+        if let Some(range) = ranges.clone().find(|range| range.contains(&first)) {
+            let (stream, sequences) = (Some(stream.clone()), Some(first..=*range.end()));
+            return Err(Fault::damaged(Damage { stream, sequences, positions: None }));
+        }
+        Ok(records.into_iter().take_while(|record| !is_damaged(record.sequence)).collect())
     }
 
     pub(crate) fn is_damaged(&self) -> bool {
@@ -136,6 +160,13 @@ impl Disk {
         let rows = repair.rows.into_iter().map(|row| put(row.space, row.key, Some(row.value)));
         self.memory.append(Append { rows: rows.collect(), ..Append::default() }).await.unwrap();
         Ok(true)
+    }
+
+    /// Writes a row as it is given.
+    pub(crate) async fn put(&self, space: &str, key: &str, value: &str) {
+        let (space, key, value) = (space.into(), key.into(), Some(Bytes::from(value.to_owned())));
+        let row = RowPut { space, key, guard: Guard::Any, value };
+        self.memory.append(Append { rows: vec![row], ..Append::default() }).await.unwrap();
     }
 
     /// All rows of a space, as text.
@@ -331,6 +362,12 @@ impl Store for Handle {
         }
     }
 
+    fn read(&self, stream: &StreamKey, from: u64, bound: ReadBound) -> Answer<Vec<Record>> {
+        let records = self.read_with(|memory| memory.read(stream, from, bound));
+        let (disk, stream) = (self.disk.clone(), stream.clone());
+        Box::pin(async move { disk.readable(&stream, records.await?) })
+    }
+
     fn row(&self, space: &str, key: &str) -> Answer<Option<Row>> {
         match self.disk.damaged.lock().unwrap().contains(&(space.to_owned(), key.to_owned())) {
             true => Box::pin(ready(Err(damaged(space, key)))),
@@ -376,6 +413,6 @@ impl Store for Handle {
     }
 
     forward_store!(self, |call| self.read_with(call);
-        read, read_feed, tail, last_position, streams, blob, blobs, integrity, backup, stats);
+        read_feed, tail, last_position, streams, blob, blobs, integrity, backup, stats);
     forward_store!(self, |call| call(&*self.disk.memory); put_blob, remove_blob);
 }

@@ -4,7 +4,7 @@ use ::http::StatusCode;
 use axum::extract::Request;
 use recount_api::reply::{self, One};
 use recount_api::request::{Prune, PruneRun};
-use recount_engine::{KeyedReply, Policy, Pruned};
+use recount_engine::{KeyedReply, Policy, Pruned, Swept};
 use recount_event::RunId;
 
 use super::Face;
@@ -62,6 +62,7 @@ pub(super) async fn prune(face: Face, request: Request) -> Answer {
     let request: Prune = accept::body(&bytes)?;
     let policy: Policy = accept::policy(&request)?;
     let swept = face.engine.admin().sweep_once(&policy, again.once.as_ref(), again.made.as_ref()).await?;
-    let reply = reply::Swept { runs: swept.runs, events: swept.events, has_more: swept.has_more };
+    let Swept { runs, events, has_more, damaged } = swept;
+    let reply = reply::Swept { runs, events, has_more, damaged };
     Ok(json(StatusCode::OK, &One::new("swept", reply)))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use recount_log::conformance::{ALL, block_on};
+use recount_log::conformance::{ALL, block_on, both, erase};
 use recount_log::{FaultKind, Integrity, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
@@ -97,6 +97,65 @@ fn change_record_150(victim: &Victim) {
     let place = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
     bytes[place + 20] ^= 1;
     victim.put(&bytes);
+}
+
+/// How often the text of the long stream is in a folder's files.
+fn count_of_long(folder: &Path) -> usize {
+    let needle = b"of the long stream";
+    let files =
+        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
+    files
+        .map(|path| std::fs::read(path).unwrap().windows(needle.len()).filter(|part| part == needle).count())
+        .sum()
+}
+
+#[test]
+fn a_damaged_stream_can_be_erased() {
+    for victim in [victim(), sealed_victim(), half_sealed_victim()] {
+        change_record_150(&victim);
+        let store = open(victim.folder.path());
+        let before = block_on(store.integrity()).unwrap();
+        assert_eq!(before.problems.len(), 1, "{before:?}");
+        land(&store, erase("long"));
+        assert!(block_on(store.end(&"long".into())).unwrap().unwrap().erased);
+        assert_eq!(block_on(store.read(&"long".into(), 0, ALL)).unwrap(), []);
+        let found = block_on(store.integrity()).unwrap();
+        assert_eq!(found.problems, [""; 0]);
+        close(store);
+        assert_eq!(count_of_long(victim.folder.path()), 0);
+        let store = open(victim.folder.path());
+        let others = victim.whole.feed.iter().filter(|one| &*one.stream != "long");
+        assert!(others.eq(&block_on(store.read_feed(1, ALL)).unwrap()));
+    }
+}
+
+/// The bytes of one commit have one sum, so which of its streams is damaged is not known.
+#[test]
+fn what_is_left_of_a_damaged_commit_stays_damaged_when_one_stream_of_it_is_erased() {
+    let victim = made(|store| {
+        let long = records("long", 300, &[b"record 300 of the long stream"]);
+        land(store, both(long, records("beside", 0, &[b"beside"])));
+    });
+    let mut bytes = victim.bytes();
+    let needle = b"record 300 of the long stream";
+    let place = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
+    bytes[place + 20] ^= 1;
+    victim.put(&bytes);
+    let store = open(victim.folder.path());
+    land(&store, erase("long"));
+    for restarted in [false, true] {
+        let store = if restarted { &open(victim.folder.path()) } else { &store };
+        let problems = block_on(store.integrity()).unwrap().problems;
+        assert!(problems.len() == 1 && problems[0].contains("stream beside"), "{problems:?}");
+        let refused = block_on(store.read(&"beside".into(), 0, ALL)).unwrap_err();
+        assert_eq!(refused.kind, FaultKind::Corrupt);
+        assert!(block_on(store.append(records("beside", 1, &[b"more"]))).is_err());
+        block_on(store.close()).unwrap();
+        assert_eq!(count_of_long(victim.folder.path()), 0);
+    }
+    let store = open(victim.folder.path());
+    land(&store, erase("beside"));
+    assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use recount_world::World;
 use serde_json::{Value, json};
 
 use crate::damaged_rows::found;
-use crate::house::{House, STORY, check_problem, elements};
+use crate::house::{House, STORY, check_problem, elements, text};
 use crate::web_socket::{WebSocket, wish};
 use crate::wire::Frame;
 
@@ -23,6 +23,8 @@ const MARK: &str = "the words that will not stay as they are";
 struct Told {
     whole: String,
     damaged: String,
+    /// Of the damaged run.
+    task: String,
     /// Every envelope there was.
     feed: Vec<String>,
 }
@@ -31,7 +33,8 @@ struct Told {
 async fn damaged(folder: &Path, sealed: bool, ended: bool) -> Told {
     let house = House::sqlite(folder).await;
     let whole = house.told_run().await;
-    let damaged = house.new_run().await;
+    let made = house.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();
+    let (task, damaged) = (text(&made["id"]), text(&made["latest_run_id"]));
     house.tell(&damaged, 0, &STORY[..2]).await;
     house.tell(&damaged, 1, &[("ext.mark.made", &format!(r#"{{"text":"{MARK}"}}"#))]).await;
     house.tell(&damaged, 2, &STORY[2..4]).await;
@@ -50,7 +53,7 @@ async fn damaged(folder: &Path, sealed: bool, ended: bool) -> Told {
     assert!(!places.is_empty(), "the event is in the database");
     places.into_iter().for_each(|place| bytes[place + 4] ^= 1);
     std::fs::write(&database, bytes).unwrap();
-    Told { whole, damaged, feed }
+    Told { whole, damaged, task, feed }
 }
 
 /// Reads a list to its end. Answers what was told, and the gaps.
@@ -83,7 +86,7 @@ async fn scrubbed(folder: &Path) -> Scrubbed {
 
 async fn check(sealed: bool, first: u64, last: u64) {
     let folder = tempfile::tempdir().unwrap();
-    let Told { whole, damaged, feed } = damaged(folder.path(), sealed, false).await;
+    let Told { whole, damaged, feed, .. } = damaged(folder.path(), sealed, false).await;
     let house = House::sqlite(folder.path()).await;
     assert_eq!(found(&house).await, f64::from(u8::from(!sealed)), "the start reads what is not sealed");
 
@@ -149,6 +152,36 @@ async fn a_run_damaged_where_it_is_sealed_is_told_as_a_gap() {
 #[tokio::test]
 async fn a_server_starts_beside_a_damaged_commit_and_flags_its_run() {
     check(false, 3, 3).await;
+}
+
+/// Appended to it is nothing any more, and it is pruned neither alone nor by policy; with its task it goes.
+#[tokio::test]
+async fn a_damaged_run_is_left_by_pruning_and_goes_with_its_task() {
+    for (sealed, ended) in [(true, true), (true, false), (false, true), (false, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let Told { whole, damaged, task, .. } = damaged(folder.path(), sealed, ended).await;
+        let house = House::sqlite(folder.path()).await;
+        let one = house.post(&format!("/v1/runs/{damaged}/prune"), "{}").await;
+        check_problem(&one, Code::RunDamaged, "pruning a damaged run");
+        let swept = house.post("/v1/prune", r#"{"max_events":0}"#).await;
+        let mut expected = json!({"runs": 1, "events": STORY.len(), "has_more": false});
+        if ended {
+            expected["damaged"] = json!(1);
+        }
+        assert_eq!(swept.data(), expected, "{sealed}");
+        let gone = house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await;
+        assert_eq!((gone.status, gone.data()["runs"].as_u64()), (200, Some(1)), "{}", gone.text());
+        check_problem(&house.get(&format!("/v1/runs/{damaged}")).await, Code::RunErased, "a deleted run");
+        let (events, gaps) = pages(&house, "/v1/events", "after_position").await;
+        assert!(events.iter().all(|event| event.contains(&whole)), "{events:?}");
+        assert!(gaps.iter().all(|gap| gap["reason"] != "damaged"), "{gaps:?}");
+        assert_eq!(house.running.stop().await, 0);
+        let data = folder.path().to_owned();
+        let looking = tokio::task::spawn_blocking(move || recount_server::verify::offline(&data, &[]));
+        let survey = looking.await.unwrap().unwrap();
+        assert!(survey.reports.iter().all(|report| report.problems.is_empty()), "{:?}", survey.reports);
+        assert_eq!(scrubbed(folder.path()).await.findings, [""; 0]);
+    }
 }
 
 /// What a subscriber of one run receives over AAEP, and how its socket is closed.
