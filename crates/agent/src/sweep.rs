@@ -29,8 +29,12 @@ impl Agent {
         };
         let mut gone = 0;
         for unused in found {
-            if self.is_in_use(engine, &unused).await? {
-                continue;
+            match self.is_in_use(engine, &unused).await {
+                Ok(false) => {}
+                Ok(true) => continue,
+                // Of a damaged run it is not known, and the others go.
+                Err(error) if error.is_damage() => continue,
+                Err(error) => return Err(error),
             }
             let (workspaces, whose) = (self.workspaces().clone(), unused.whose.clone());
             let removed =

@@ -309,10 +309,9 @@ impl Client {
         self.post(Address::outside(&self.base, &["admin", "tokens"]), request).await
     }
 
-    pub async fn list_tokens(&self) -> Result<Vec<Token>, ClientError> {
+    pub async fn list_tokens(&self) -> Result<Page<Token>, ClientError> {
         let address = Address::outside(&self.base, &["admin", "tokens"]);
-        let page: Page<Token> = self.list(address, &Listing::default()).await?;
-        Ok(page.data)
+        self.list(address, &Listing::default()).await
     }
 
     pub async fn remove_token(&self, token: &str) -> Result<Removed, ClientError> {

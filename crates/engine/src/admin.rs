@@ -21,4 +21,4 @@ pub use import::{Import, Imported};
 pub use lost_blobs::{MissingBlob, kept_blobs, missing_blobs};
 pub use retention::{Policy, StoredSize, Swept};
 pub use statistics::EngineStats;
-pub use tokens::{TokenRow, add_token, remove_token, tokens};
+pub use tokens::{TokenRow, TokenRows, add_token, remove_token, tokens};

@@ -22,7 +22,7 @@ mod write;
 
 pub use admin::{
     AdminHandle, ArtifactDeletion, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize,
-    Swept, TokenRow, add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
+    Swept, TokenRow, TokenRows, add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,
 };
 pub use catalogue::{
     AgentOption, AllowanceFilter, AllowanceRow, ApprovalRow, ArtifactRow, Attached, Budget, Capabilities,

@@ -68,8 +68,14 @@ pub(crate) async fn add(
 }
 
 pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extension<Admitted>) -> Response {
-    let tokens: Vec<Token> = gate.keys.list(reach(&admitted)).into_iter().map(public_token).collect();
-    json(StatusCode::OK, &Page::new(tokens, None, false))
+    let within = reach(&admitted);
+    let tokens: Vec<Token> = gate.keys.list(within).into_iter().map(public_token).collect();
+    let mut page = Page::new(tokens, None, false);
+    // Of which tenant a damaged one is, nobody knows.
+    if within.is_none() {
+        page.damaged = gate.keys.damaged().to_vec();
+    }
+    json(StatusCode::OK, &page)
 }
 
 pub(crate) async fn remove(

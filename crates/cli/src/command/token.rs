@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use recount_client::admin::{AddToken, Token};
+use recount_client::reply;
 use recount_client::scope::Scope;
 use recount_server::access::Book;
 
@@ -142,8 +143,11 @@ fn show_added(
     out.line(&added.secret)
 }
 
-fn list(tokens: &[Token], as_json: bool, out: &mut Output) -> Result<(), Failure> {
-    for token in tokens {
+fn list(tokens: &reply::Page<Token>, as_json: bool, out: &mut Output) -> Result<(), Failure> {
+    for row in &tokens.damaged {
+        note(&clean::line(&format!("the record of a token is damaged, and nobody comes in with it: {row}")));
+    }
+    for token in &tokens.data {
         if as_json {
             out.value(token)?;
         } else {

@@ -5,11 +5,12 @@
 use std::collections::BTreeSet;
 
 use recount_event::{Code, TokenId};
-use recount_log::{Append, AppendError, Guard, RowPut, RowRange, Store};
+use recount_log::{Append, AppendError, Guard, RowPut, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::handle::AdminHandle;
 use crate::catalogue::table::read_row;
+use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::{Error, Narrowing, Scope, limits};
 
@@ -34,9 +35,16 @@ pub struct TokenRow {
     pub requests_per_second: Option<u32>,
 }
 
+/// The tokens that can be read, oldest first, and the rows that cannot: nobody comes in with these.
+#[derive(Debug, Default)]
+pub struct TokenRows {
+    pub whole: Vec<TokenRow>,
+    pub damaged: Vec<String>,
+}
+
 impl AdminHandle {
-    /// All there are, oldest first.
-    pub async fn tokens(&self) -> Result<Vec<TokenRow>, Error> {
+    /// All there are.
+    pub async fn tokens(&self) -> Result<TokenRows, Error> {
         tokens(self.ground().store()).await
     }
 
@@ -50,30 +58,27 @@ impl AdminHandle {
     }
 }
 
-/// All tokens of a store, oldest first.
-pub async fn tokens(store: &dyn Store) -> Result<Vec<TokenRow>, Error> {
-    let mut found: Vec<TokenRow> = Vec::new();
-    let mut after = None;
-    loop {
-        let range = RowRange {
-            space: rows::TOKENS.into(),
-            prefix: "".into(),
-            after: after.take(),
-            backwards: false,
-            limit: limits::PAGE_EVENTS,
-        };
-        let page = store.rows(range).await?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = Some(last.key.clone());
-        for row in &page {
-            found.push(read_row(rows::TOKENS, &row.key, &row.value)?);
+/// All tokens of a store.
+pub async fn tokens(store: &dyn Store) -> Result<TokenRows, Error> {
+    let (mut found, mut damaged) = (TokenRows::default(), Vec::new());
+    let mut pages = RowPages::new(store, rows::TOKENS, limits::PAGE_EVENTS);
+    while let Some(page) = pages.next().await? {
+        // Each page names them again.
+        damaged = page.damaged;
+        for row in &page.rows {
+            match read_row(rows::TOKENS, &row.key, &row.value) {
+                Ok(token) => found.whole.push(token),
+                Err(_) => found.damaged.push(format!("{}/{}", rows::TOKENS, row.key)),
+            }
         }
     }
+    found.damaged.extend(damaged.iter().map(ToString::to_string));
+    Ok(found)
 }
 
 /// Keeps one more, within the bound of how many there may be.
 pub async fn add_token(store: &dyn Store, row: &TokenRow) -> Result<(), Error> {
-    if tokens(store).await?.len() >= limits::TOKENS_MAX {
+    if tokens(store).await?.whole.len() >= limits::TOKENS_MAX {
         let detail =
             format!("there are {} tokens, and no more may be; remove some first", limits::TOKENS_MAX);
         return Err(Error::rejected(Code::LimitReached, detail));
@@ -122,9 +127,9 @@ mod tests {
         };
         add_token(&store, &row).await.unwrap();
         assert!(add_token(&store, &row).await.is_err(), "one id is one token");
-        assert_eq!(tokens(&store).await.unwrap(), [row]);
+        assert_eq!(tokens(&store).await.unwrap().whole, [row]);
         assert!(remove_token(&store, id).await.unwrap());
         assert!(!remove_token(&store, id).await.unwrap());
-        assert!(tokens(&store).await.unwrap().is_empty());
+        assert!(tokens(&store).await.unwrap().whole.is_empty());
     }
 }

@@ -4,6 +4,7 @@
 use recount_log::{Append, Guard, RowPut, RowRange};
 
 use crate::catalogue::table::read_row;
+use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::write::handle::WriteHandle;
@@ -62,21 +63,12 @@ impl WriteHandle {
     /// Forgets what was answered, though not what was made, since answers may tell of what is being erased. A
     /// request that is sent again is answered anew.
     pub(crate) async fn forget_answers(&self) -> Result<(), Error> {
-        let mut after = None;
-        loop {
-            let range = RowRange {
-                space: rows::ONCE.into(),
-                prefix: "".into(),
-                after: after.take(),
-                backwards: false,
-                limit: limits::PAGE_EVENTS,
-            };
-            let page = self.ground().store().rows(range).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.key.clone());
+        let mut pages = RowPages::new(self.ground().store(), rows::ONCE, limits::PAGE_EVENTS);
+        while let Some(page) = pages.next().await? {
             let mut changed = Vec::new();
-            for row in &page {
-                let kept: OnceRow = read_row(rows::ONCE, &row.key, &row.value)?;
+            for row in &page.rows {
+                // What cannot be read is given to nobody.
+                let Ok(kept) = read_row::<OnceRow>(rows::ONCE, &row.key, &row.value) else { continue };
                 if kept.answer.is_some() {
                     let kept = OnceRow { answer: None, ..kept };
                     changed.push(rows::put(rows::ONCE, row.key.clone(), Guard::Any, &kept));
@@ -86,6 +78,7 @@ impl WriteHandle {
                 self.ground().store().append(taking_away(changed)).await?;
             }
         }
+        Ok(())
     }
 
     /// What takes away the requests that nobody may send again, a few at a time: more than come. One that is under way
@@ -100,15 +93,22 @@ impl WriteHandle {
             limit: limits::ONCE_FORGOTTEN_AT_A_TIME,
         };
         let mut gone = Vec::new();
-        for due in self.ground().store().rows(range).await? {
+        // One that is damaged keeps no other from being forgotten.
+        for due in self.ground().store().whole_rows(range).await?.rows {
             if &*due.key >= rows::due_key(now, "").as_str() {
                 break;
             }
-            let key: String = read_row(rows::ONCE_DUE, &due.key, &due.value)?;
+            let Ok(key) = read_row::<String>(rows::ONCE_DUE, &due.key, &due.value) else {
+                gone.push(rows::delete(rows::ONCE_DUE, due.key));
+                continue;
+            };
             if self.room.in_flight.has(&key) {
                 continue;
             }
-            let row: Option<OnceRow> = self.catalogue().row(rows::ONCE, &key).await?;
+            let row = match self.catalogue().row::<OnceRow>(rows::ONCE, &key).await {
+                Err(error) if error.is_damage() => None,
+                row => row?,
+            };
             // It may have been used again since.
             if row.is_some_and(|row| row.until_ms <= now) {
                 gone.push(rows::delete(rows::ONCE, key));

@@ -6,6 +6,7 @@ mod approvals;
 mod artifacts;
 mod budgets;
 mod damaged_ids;
+mod damaged_records;
 mod deleted_artifacts;
 mod delivery;
 mod dispatch;

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use recount_api::admin::{AddToken, AddedToken, Token};
-use recount_engine::Caller;
+use recount_api::reply::Page;
+use recount_engine::{Caller, TokenRows};
 use recount_log::Store as _;
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_world::World;
@@ -40,9 +41,10 @@ impl Book {
         Ok(AddedToken { secret: secret.reveal().to_owned(), token: public_token(row) })
     }
 
-    pub async fn list(&self) -> Result<Vec<Token>, StartError> {
-        let rows = recount_engine::tokens(&self.store).await.map_err(failed)?;
-        Ok(rows.into_iter().map(public_token).collect())
+    pub async fn list(&self) -> Result<Page<Token>, StartError> {
+        let TokenRows { whole, damaged } = recount_engine::tokens(&self.store).await.map_err(failed)?;
+        let tokens = whole.into_iter().map(public_token).collect();
+        Ok(Page { damaged, ..Page::new(tokens, None, false) })
     }
 
     /// Whether there was one.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use recount_engine::{Caller, Engine, Error, Narrowing, Scope, TokenRow};
+use recount_engine::{Caller, Engine, Error, Narrowing, Scope, TokenRow, TokenRows};
 use recount_event::{Code, TokenId, time};
 use recount_face_aep::Refusal;
 use recount_world::World;
@@ -106,14 +106,24 @@ pub(crate) struct Keys {
     /// Of the default tenant, whose store holds all tokens.
     engine: Engine,
     keys: RwLock<BTreeMap<TokenId, Arc<Key>>>,
+    /// Rows that cannot be read.
+    damaged: Vec<String>,
 }
 
 impl Keys {
     pub(crate) async fn load(engine: Engine) -> Result<Self, Error> {
         let world = engine.world().clone();
-        let rows = engine.admin().tokens().await?;
-        let keys = rows.into_iter().map(|row| (row.id, Key::new(row, world.clone()))).collect();
-        Ok(Keys { engine, keys: RwLock::new(keys) })
+        let TokenRows { whole, damaged } = engine.admin().tokens().await?;
+        for row in &damaged {
+            tracing::error!(%row, "the record of a token is damaged; nobody comes in with it");
+        }
+        let keys = whole.into_iter().map(|row| (row.id, Key::new(row, world.clone()))).collect();
+        Ok(Keys { engine, keys: RwLock::new(keys), damaged })
+    }
+
+    /// Rows, as space and key, of tokens that cannot be read.
+    pub(crate) fn damaged(&self) -> &[String] {
+        &self.damaged
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -41,7 +41,7 @@ pub(crate) async fn new_tenant_run(house: &House, token: &str) -> String {
     run
 }
 
-fn strict() -> Access {
+pub(crate) fn strict() -> Access {
     Access { require_token: true, ..Access::default() }
 }
 

@@ -7,6 +7,10 @@ use recount_engine::{NewSetup, Setup};
 use recount_event::Code;
 use serde_json::Value;
 
+use recount_server::access::Book;
+
+use crate::access::{ask_as, closed_house, make_token, strict};
+use crate::admin::at_home_with;
 use crate::house::{House, STORY, check_problem, text};
 
 /// A row in the file: its space and the beginning of its key, and how many bytes of the key follow.
@@ -250,6 +254,33 @@ async fn a_damaged_record_is_named_and_fails_no_list_of_others() {
     assert_eq!(house.post("/v1/tasks", r#"{"title":"three"}"#).await.status, 201);
     assert_eq!(house.get("/v1/runs").await.json()["data"].as_array().unwrap().len(), 4);
     assert_eq!(house.running.stop().await, 0);
+}
+
+#[tokio::test]
+async fn a_damaged_token_gives_nobody_access_and_stops_no_start() {
+    let data = tempfile::tempdir().unwrap();
+    let (house, admin) = closed_house(data.path()).await;
+    let body = r#"{"name":"ci","scopes":["read"]}"#;
+    let made = ask_as(&house, Some(&admin), "POST", "/admin/tokens", Some(body)).await.data();
+    let (id, lost) = (text(&made["id"]), text(&made["secret"]));
+    assert_eq!(ask_as(&house, Some(&lost), "GET", "/v1/runs", None).await.status, 200);
+    assert_eq!(house.running.stop().await, 0);
+    flip(data.path(), &Place::exact("record.tokens", &id), Bit::Value);
+    let house = at_home_with(data.path(), strict()).await;
+    let refused = ask_as(&house, Some(&lost), "GET", "/v1/runs", None).await;
+    check_problem(&refused, Code::TokenInvalid, "a token whose record is damaged");
+    let page = ask_as(&house, Some(&admin), "GET", "/admin/tokens", None).await.json();
+    assert_eq!(page["damaged"], serde_json::json!([format!("record.tokens/{id}")]));
+    let names: Vec<&Value> = page["data"].as_array().unwrap().iter().map(|token| &token["name"]).collect();
+    assert_eq!(names, ["boss"]);
+    let again = make_token(&house, Some(&admin), body).await;
+    assert_eq!(ask_as(&house, Some(&again), "GET", "/v1/runs", None).await.status, 200);
+    assert_eq!(house.running.stop().await, 0);
+    // The same in a folder that no server uses.
+    let book = Book::open(data.path()).unwrap();
+    let page = book.list().await.unwrap();
+    assert_eq!((page.data.len(), page.damaged.len()), (2, 1));
+    book.close().await.unwrap();
 }
 
 #[tokio::test]

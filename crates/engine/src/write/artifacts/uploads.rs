@@ -75,8 +75,9 @@ impl WriteHandle {
         let page = self.uploads_due(limits::UPLOADS_MAX).await?;
         let mut sum = bytes;
         for row in &page {
-            let Indexed(_, bytes) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
-            sum = sum.saturating_add(bytes);
+            // What one that cannot be read holds is not known.
+            let indexed = read_row(rows::UPLOADS_DUE, &row.key, &row.value);
+            sum = sum.saturating_add(indexed.map_or(0, |Indexed(_, bytes)| bytes));
         }
         let most = self.room.quotas.quota().upload_bytes;
         if page.len() >= limits::UPLOADS_MAX || sum > most {
@@ -99,6 +100,7 @@ impl WriteHandle {
         Ok(uses.into_iter().map(|row| row.key).collect())
     }
 
+    /// Damaged ones are left out: they keep nobody from sending in more, nor others from being forgotten.
     async fn uploads_due(&self, limit: usize) -> Result<Vec<recount_log::Row>, Error> {
         let range = RowRange {
             space: rows::UPLOADS_DUE.into(),
@@ -107,7 +109,7 @@ impl WriteHandle {
             backwards: false,
             limit,
         };
-        Ok(self.ground().store().rows(range).await?)
+        Ok(self.ground().store().whole_rows(range).await?.rows)
     }
 
     /// The rows that forget what was sent in.
@@ -134,13 +136,20 @@ impl WriteHandle {
         let (mut gone, mut hashes) = (Vec::new(), Vec::new());
         let due = page.iter().take_while(|row| *row.key < *now.as_str());
         for row in due {
-            let Indexed(id, _) = read_row(rows::UPLOADS_DUE, &row.key, &row.value)?;
-            match self.catalogue().row::<UploadRow>(rows::UPLOADS, &rows::tenant_key(&id)).await? {
-                Some(upload) => {
+            let upload = match read_row(rows::UPLOADS_DUE, &row.key, &row.value) {
+                Ok(Indexed(id, _)) => {
+                    self.catalogue().row::<UploadRow>(rows::UPLOADS, &rows::tenant_key(&id)).await
+                }
+                Err(unreadable) => Err(unreadable),
+            };
+            match upload {
+                Ok(Some(upload)) => {
                     gone.extend(self.upload_goes(&upload).await?);
                     hashes.extend(blob_of(&upload.hash).map(str::to_owned));
                 }
-                None => gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
+                Err(error) if !error.is_damage() => return Err(error),
+                // One that is damaged keeps no other from being forgotten.
+                Ok(None) | Err(_) => gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
             }
         }
         if gone.is_empty() {
