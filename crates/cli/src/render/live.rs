@@ -348,6 +348,9 @@ impl Live {
             "tool.timed_out" => ("out of time", false),
             _ => ("failed", false),
         };
+        // Some say first how they ended.
+        let after_word = words.strip_prefix(word).filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        let words = after_word.map_or(words.as_str(), str::trim_start);
         let sign = match is_good {
             true => self.paint.good(&format!("✓ {word}")),
             false if word == "done" => self.paint.bad("✗ ended"),
@@ -358,8 +361,9 @@ impl Live {
             Some((exit, _)) if type_name == "tool.completed" || words.is_empty() => {
                 line.push_str(&format!(", {exit}"));
             }
-            _ if !words.is_empty() && words != word => line.push_str(&format!(": {words}")),
-            _ => {}
+            _ if words.is_empty() => {}
+            _ if words.starts_with('(') => line.push_str(&format!(" {words}")),
+            _ => line.push_str(&format!(": {words}")),
         }
         self.line(told, &line);
         let cut = data.is_true("output_incomplete");

@@ -87,6 +87,20 @@ fn output_that_is_not_all_there_is_said() {
 }
 
 #[test]
+fn how_a_call_ended_is_said_once() {
+    for (summary, said) in [
+        ("cancelled", "✗ cancelled shell_exec\n"),
+        ("cancelled (may have taken effect)", "✗ cancelled shell_exec (may have taken effect)\n"),
+        ("cancelled, 3 lines", "✗ cancelled shell_exec: cancelled, 3 lines\n"),
+        ("", "✗ cancelled shell_exec\n"),
+    ] {
+        let mut live = Live::new(Paint(false));
+        let ended = format!(r#"{{"tool_call_id":"c","tool_name":"shell_exec","summary":"{summary}"}}"#);
+        assert_eq!(told(&mut live, "tool.cancelled", &ended), said);
+    }
+}
+
+#[test]
 fn text_streams_as_it_comes_and_cannot_drive_the_terminal() {
     let mut live = Live::new(Paint(false));
     let mut delta = |block: u64, text: &str| {
