@@ -67,6 +67,33 @@ fn secrets_personal_data_and_markup_are_found_and_their_lookalikes_are_not() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+fn asked(extra_context: Value) -> Value {
+    json!({
+        "action": "pay", "consequence": "It is paid.", "reply_token": "rpl_1", "timeout_seconds": 60,
+        "default_decision": "reject", "urgency": "critical", "extra_context": extra_context,
+    })
+}
+
+fn handed(packaged_context: Value) -> Value {
+    json!({
+        "handoff_id": "h1", "reason": "It is too hard.", "target_kind": "human", "target_uri": "queue:x",
+        "urgency": "critical", "urgency_for_handoff": "high", "packaged_context": packaged_context,
+    })
+}
+
+/// What is no text for people may hold many numbers and names.
+#[test]
+fn a_context_without_a_secret_is_left_alone() {
+    for context in [
+        json!({"order": 4_111_111_111_111_111_u64, "card": "4111111111111111", "token": null}),
+        json!({"tool": "reset_password", "tool_call_id": "call_9f8e7d6c5b4a", "reply_token": "rpl_9f8e7d6c5b4a"}),
+        json!({"args_summary": "mail the password reset link", "password_changed": true}),
+    ] {
+        let event = event("awaiting.confirmation", &asked(context));
+        assert_eq!(found(&event, Profile::Strict), [], "{event}");
+    }
+}
+
 #[test]
 fn every_text_that_people_hear_is_looked_at() {
     let prompt = json!({
@@ -80,6 +107,9 @@ fn every_text_that_people_hear_is_looked_at() {
         ("awaiting.clarification", prompt, "choices[1].label"),
         ("tool.invoked", json!({"tool": "fetch", "args_summary": text}), "args_summary"),
         ("tool.invoked", json!({"tool": "fetch", "description": text}), "description"),
+        ("awaiting.confirmation", asked(json!({"args_summary": text})), "extra_context.args_summary"),
+        ("awaiting.confirmation", asked(json!({"call": {"password": "hunter2"}})), "extra_context"),
+        ("handoff.requested", handed(json!({"notes": ["try", text]})), "packaged_context"),
         (
             "tool.completed",
             json!({"tool": "fetch", "status": "error", "error_message": text}),

@@ -14,6 +14,7 @@ use crate::rules;
 pub(super) fn check(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     sizes(event, text, findings);
     spoken::each(event, |spoken| wording(event, spoken, text, findings));
+    contexts(event, text, findings);
     let Some(kind) = event.kind() else { return };
     let announced = matches!(
         kind,
@@ -192,6 +193,23 @@ fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut 
         && let Some(what) = spoken::markup(&words)
     {
         findings.add(&rules::MARKUP, text, node, || spoken.path(), || format!("holds {what}"));
+    }
+}
+
+/// Secrets in objects that are passed on with a prompt or a handoff. As names of a password they have the keys; numbers in
+/// them are rarely people's, so nothing else is looked for.
+fn contexts(event: &Reading<'_>, text: &str, findings: &mut Findings) {
+    for field in [Field::ExtraContext, Field::PackagedContext] {
+        let Some(node) = event.get(field) else { continue };
+        // It is a text for people, and looked at as that.
+        let shown = node.get("args_summary").map(Node::raw).unwrap_or_default();
+        let (before, after) =
+            node.raw().split_once(shown).filter(|_| !shown.is_empty()).unwrap_or((node.raw(), ""));
+        let Some(what) = [before, after].into_iter().find_map(|part| secret::find(part).secret) else {
+            continue;
+        };
+        let message = || format!("holds what looks like {what}");
+        findings.add(&rules::SECRET, text, Some(node), || field.name().to_owned(), message);
     }
 }
 

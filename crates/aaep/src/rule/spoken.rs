@@ -21,6 +21,8 @@ enum SpokenPlace<'d> {
     ProgressDescription,
     /// The label of this choice.
     Label(usize),
+    /// What a prompt shows of the arguments.
+    Arguments,
     /// `summary_normal_yo`.
     Localized(Cow<'d, str>),
 }
@@ -31,6 +33,7 @@ impl<'d> Spoken<'d> {
             SpokenPlace::Top(field) => field.name().to_owned(),
             SpokenPlace::ProgressDescription => "progress.description".to_owned(),
             SpokenPlace::Label(at) => format!("choices[{at}].label"),
+            SpokenPlace::Arguments => "extra_context.args_summary".to_owned(),
             SpokenPlace::Localized(name) => name.clone().into_owned(),
         }
     }
@@ -46,7 +49,7 @@ impl<'d> Spoken<'d> {
 }
 
 /// Goes through all texts for people of an event: those of its own, the description of its progress, the labels of its
-/// choices and texts for one language.
+/// choices, the arguments that its prompt shows and texts for one language.
 pub(super) fn each<'d>(event: &Reading<'d>, mut look: impl FnMut(&Spoken<'d>)) {
     let mut rest = event.set() & FOR_PEOPLE;
     while rest != 0 {
@@ -58,6 +61,9 @@ pub(super) fn each<'d>(event: &Reading<'d>, mut look: impl FnMut(&Spoken<'d>)) {
     }
     if let Some(node) = event.get(Field::Progress).and_then(|progress| progress.get("description")) {
         look(&Spoken { node, place: SpokenPlace::ProgressDescription });
+    }
+    if let Some(node) = event.get(Field::ExtraContext).and_then(|context| context.get("args_summary")) {
+        look(&Spoken { node, place: SpokenPlace::Arguments });
     }
     if let Some(choices) = event.get(Field::Choices) {
         for (at, choice) in choices.items().enumerate() {
