@@ -220,6 +220,13 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// The status that a response has, or gets where a refusal is put into words.
+pub fn status_of(response: &Response) -> ::http::StatusCode {
+    let refusal = response.extensions().get::<Refusal>();
+    let status = refusal.map(|refusal| ::http::StatusCode::from_u16(refusal.code.row().status));
+    status.and_then(Result::ok).unwrap_or_else(|| response.status())
+}
+
 /// For every unknown path.
 async fn not_found(OriginalUri(uri): OriginalUri) -> Response {
     let path: String = uri.path().chars().take(120).collect();

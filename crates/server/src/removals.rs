@@ -34,9 +34,10 @@ pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next
         })
     });
     let response = next.run(request).await;
+    let status = recount_face_aep::status_of(&response);
     match removal {
-        Some(facts) if response.status().is_success() => audit.record(AuditKind::Removed, facts).await,
-        _ if response.status() == StatusCode::FORBIDDEN => audit.refused("scope_missing", peer),
+        Some(facts) if status.is_success() => audit.record(AuditKind::Removed, facts).await,
+        _ if status == StatusCode::FORBIDDEN => audit.refused("scope_missing", peer),
         _ => {}
     }
     response

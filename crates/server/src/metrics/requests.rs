@@ -9,7 +9,6 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::Method;
 use recount_api::routes::{ROUTES, SERVER_ROUTES};
-use recount_face_aep::Refusal;
 
 use super::text::{Kind, MetricsPage};
 use crate::applications::PATHS;
@@ -81,9 +80,7 @@ pub(crate) async fn count(State(requests): State<Arc<Requests>>, request: Reques
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();
     let response = next.run(request).await;
-    // A refusal is worded further out.
-    let refusal = response.extensions().get::<Refusal>().map(|refusal| refusal.code.row().status);
-    let status = refusal.unwrap_or_else(|| response.status().as_u16());
-    requests.note(&method, path.as_ref().map(MatchedPath::as_str), status);
+    let status = recount_face_aep::status_of(&response);
+    requests.note(&method, path.as_ref().map(MatchedPath::as_str), status.as_u16());
     response
 }

@@ -7,6 +7,7 @@
 mod access;
 mod admin;
 mod artifacts;
+mod audit;
 mod bad_input;
 mod closing;
 mod contract;
