@@ -28,7 +28,7 @@ mod uploads;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use ::http::{HeaderValue, Method};
+use ::http::{HeaderValue, Method, StatusCode};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{OriginalUri, Request, State};
@@ -47,6 +47,7 @@ use crate::error::{Refusal, problem_response};
 use crate::face_state::FaceState;
 
 pub use self::http::encoded;
+pub use self::once::REPLAYED;
 
 /// The context of one request: the engine of its tenant, and the client.
 struct Face {
@@ -221,9 +222,9 @@ impl IntoResponse for Refusal {
 }
 
 /// The status that a response has, or gets where a refusal is put into words.
-pub fn status_of(response: &Response) -> ::http::StatusCode {
+pub fn status_of(response: &Response) -> StatusCode {
     let refusal = response.extensions().get::<Refusal>();
-    let status = refusal.map(|refusal| ::http::StatusCode::from_u16(refusal.code.row().status));
+    let status = refusal.map(|refusal| StatusCode::from_u16(refusal.code.row().status));
     status.and_then(Result::ok).unwrap_or_else(|| response.status())
 }
 

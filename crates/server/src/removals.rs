@@ -36,7 +36,13 @@ pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next
     let response = next.run(request).await;
     let status = recount_face_aep::status_of(&response);
     match removal {
-        Some(facts) if status.is_success() => audit.record(AuditKind::Removed, facts).await,
+        Some(mut facts) if status.is_success() => {
+            // Recorded all the same: the first time, the process may have died before its event.
+            if response.headers().contains_key(recount_face_aep::REPLAYED) {
+                facts["replayed"] = true.into();
+            }
+            audit.record(AuditKind::Removed, facts).await;
+        }
         _ if status == StatusCode::FORBIDDEN => audit.refused("scope_missing", peer),
         _ => {}
     }

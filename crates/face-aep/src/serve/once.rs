@@ -23,7 +23,8 @@ use crate::error::Refusal;
 use crate::{accept, limits};
 
 pub(super) const KEY: &str = "idempotency-key";
-pub(super) const REPLAYED: &str = "idempotency-replayed";
+/// A header of answers to requests that were repeated.
+pub const REPLAYED: &str = "idempotency-replayed";
 
 /// What a handler that makes something goes by; in the extensions of its request.
 #[derive(Clone, Default)]

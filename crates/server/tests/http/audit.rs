@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::access::{ask_as, closed_house, make_token};
 use crate::admin::at_home_with;
-use crate::house::{House, check_problem, text};
+use crate::house::{House, STORY, check_problem, text};
 
 /// What the trail has of a kind.
 async fn facts(house: &House, token: Option<&str>, kind: &str) -> Vec<Value> {
@@ -32,10 +32,19 @@ async fn only_what_was_removed_is_recorded_as_removed() {
     check_problem(&refused, Code::TaskNotFound, "an unknown task");
     let refused = house.ask("DELETE", "/aap/sessions/chat_01HZX3Q0M0000000000000000A", &[], None).await;
     assert_eq!(refused.status, 404, "{}", refused.text());
-    assert_eq!(house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await.status, 200);
+    house.tell(&run, 0, STORY).await;
+    let (prune, delete) = (format!("/v1/runs/{run}/prune"), format!("/v1/tasks/{task}"));
+    for _ in 0..2 {
+        let key = [("idempotency-key", "once"), ("content-type", "application/json")];
+        assert_eq!(house.ask("POST", &prune, &key, Some(b"{}")).await.status, 200);
+    }
+    for status in [200, 410] {
+        assert_eq!(house.ask("DELETE", &delete, &[], None).await.status, status);
+    }
     let removed = facts(&house, None, "removed").await;
-    let paths: Vec<&Value> = removed.iter().map(|fact| &fact["path"]).collect();
-    assert_eq!(paths, [&json!(format!("/v1/tasks/{task}"))]);
+    let told: Vec<_> = removed.iter().map(|fact| (&fact["path"], &fact["replayed"])).collect();
+    let (prune, delete, no, yes) = (json!(prune), json!(delete), json!(null), json!(true));
+    assert_eq!(told, [(&prune, &no), (&prune, &yes), (&delete, &no)]);
     house.running.stop().await;
 }
 
