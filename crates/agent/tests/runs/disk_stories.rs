@@ -8,6 +8,7 @@ use futures_util::{StreamExt as _, stream};
 use recount_engine::{FoundArtifact, ListQuery, Order};
 use recount_event::{Event, Payload, RunId, SessionId};
 
+use crate::applications::client_tool;
 use crate::disks::{Seeds, most_failed};
 use crate::faults::Failure;
 use crate::scene::{Scene, Setup, asked, first, types};
@@ -68,18 +69,32 @@ when = "second"
 text = "I go on."
 "#;
 
+/// A tool that an application carries out, with leave, beside one of ours.
+const APPLICATION: &str = r#"
+[[turn]]
+text = "I ask both."
+call = [
+  { name = "weather", input = { city = "Oslo" } },
+  { name = "write_file", input = { path = "a.txt", content = "one\n" } },
+]
+[[turn]]
+text = "Take a coat."
+"#;
+
 /// What a person asks for, one run each, in one session.
 struct Story {
     name: &'static str,
     setup: fn() -> Setup,
+    order: fn() -> Order,
     requests: &'static [&'static str],
 }
 
-const STORIES: [Story; 4] = [
-    Story { name: "files", setup: files, requests: &["go"] },
-    Story { name: "parts", setup: parts, requests: &["the whole"] },
-    Story { name: "others", setup: others, requests: &["go"] },
-    Story { name: "talk", setup: talk, requests: &["first", "second"] },
+const STORIES: [Story; 5] = [
+    Story { name: "files", setup: files, order: Order::default, requests: &["go"] },
+    Story { name: "parts", setup: parts, order: Order::default, requests: &["the whole"] },
+    Story { name: "others", setup: others, order: Order::default, requests: &["go"] },
+    Story { name: "talk", setup: talk, order: Order::default, requests: &["first", "second"] },
+    Story { name: "application", setup: application, order: of_application, requests: &["go"] },
 ];
 
 fn files() -> Setup {
@@ -95,6 +110,19 @@ fn others() -> Setup {
     let toy = env!("CARGO_BIN_EXE_recount-toy-mcp");
     let mcp = format!("[servers.toy]\ncommand = ['{toy}', 'new']\napproval = 'auto'\n");
     Setup { script: OTHERS.into(), mcp, ..Setup::default() }
+}
+
+fn application() -> Setup {
+    Setup { script: APPLICATION.into(), ..Setup::default() }
+}
+
+fn of_application() -> Order {
+    Order {
+        client_tools: vec![client_tool("weather")],
+        tools: Some(vec!["write_file".into()]),
+        ask_first: vec!["write_file".into()],
+        ..Order::default()
+    }
 }
 
 fn talk() -> Setup {
@@ -117,7 +145,7 @@ impl Story {
         let mut completed = 0;
         for request in self.requests {
             // What the disk did not take did not start.
-            let Ok(run) = scene.try_queue(asked(request), Order::default(), None, session).await else {
+            let Ok(run) = scene.try_queue(asked(request), (self.order)(), None, session).await else {
                 continue;
             };
             let events = scene.nod(run).await;
@@ -202,6 +230,7 @@ async fn check_effects(scene: &Scene, events: &[Event], said: &str) {
                     "It said so.",
                     "Written.",
                     "I go on.",
+                    "Take a coat.",
                 ];
                 assert!(whole.contains(&answer.summary.as_str()), "{said}: {:?}", answer.summary);
             }

@@ -21,7 +21,7 @@ use recount_engine::{
 use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, codec};
-use recount_run::{CancelledBy, Command};
+use recount_run::{CallAnswer, CallSaid, CancelledBy, Command};
 use recount_world::{Kind, ManualClock, World};
 use tokio::sync::OnceCell;
 
@@ -305,6 +305,18 @@ impl Scene {
                         by: by(),
                         comment: None,
                     },
+                    // What the application is to carry out says that it is done.
+                    Payload::ToolInvoked(call) if call.executor.is_some_and(|by| by.as_str() == "client") => {
+                        let done = recount_event::Json::parse("\"done\"").unwrap();
+                        let said = CallSaid::Output { output: done, text: "done".to_owned() };
+                        Command::AnswerCalls {
+                            answers: vec![CallAnswer { tool_call_id: call.tool_call_id.clone(), said }],
+                            by: by(),
+                            via: "aap".into(),
+                            config: None,
+                            lenient: false,
+                        }
+                    }
                     _ => continue,
                 };
                 // What was answered before a restart is answered; what the disk did not take is said again.
