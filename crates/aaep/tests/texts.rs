@@ -88,6 +88,7 @@ fn a_context_without_a_secret_is_left_alone() {
         json!({"order": 4_111_111_111_111_111_u64, "card": "4111111111111111", "token": null}),
         json!({"tool": "reset_password", "tool_call_id": "call_9f8e7d6c5b4a", "reply_token": "rpl_9f8e7d6c5b4a"}),
         json!({"args_summary": "mail the password reset link", "password_changed": true}),
+        json!({"authorization": "approved", "access": {"token": null, "password": ""}, "steps": ["token", 3]}),
     ] {
         let event = event("awaiting.confirmation", &asked(context));
         assert_eq!(found(&event, Profile::Strict), [], "{event}");
@@ -109,7 +110,15 @@ fn every_text_that_people_hear_is_looked_at() {
         ("tool.invoked", json!({"tool": "fetch", "description": text}), "description"),
         ("awaiting.confirmation", asked(json!({"args_summary": text})), "extra_context.args_summary"),
         ("awaiting.confirmation", asked(json!({"call": {"password": "hunter2"}})), "extra_context"),
+        ("awaiting.confirmation", asked(json!({"args_summary": {"password": "hunter2"}})), "extra_context"),
+        (
+            "awaiting.confirmation",
+            asked(json!({"password": "hunter2", "args_summary": "hunter2 words"})),
+            "extra_context",
+        ),
         ("handoff.requested", handed(json!({"notes": ["try", text]})), "packaged_context"),
+        ("handoff.requested", handed(json!({"args_summary": text})), "packaged_context"),
+        ("handoff.requested", handed(json!({"notes": "use:\nsk-live-0123456789"})), "packaged_context"),
         (
             "tool.completed",
             json!({"tool": "fetch", "status": "error", "error_message": text}),

@@ -196,21 +196,40 @@ fn wording(event: &Reading<'_>, spoken: &Spoken<'_>, text: &str, findings: &mut 
     }
 }
 
-/// Secrets in objects that are passed on with a prompt or a handoff. As names of a password they have the keys; numbers in
-/// them are rarely people's, so nothing else is looked for.
+/// Secrets in objects that are passed on with a prompt or a handoff, with the names that they have there. Numbers in them
+/// are rarely people's, so nothing else is looked for.
 fn contexts(event: &Reading<'_>, text: &str, findings: &mut Findings) {
     for field in [Field::ExtraContext, Field::PackagedContext] {
-        let Some(node) = event.get(field) else { continue };
+        let Some(context) = event.get(field) else { continue };
         // It is a text for people, and looked at as that.
-        let shown = node.get("args_summary").map(Node::raw).unwrap_or_default();
-        let (before, after) =
-            node.raw().split_once(shown).filter(|_| !shown.is_empty()).unwrap_or((node.raw(), ""));
-        let Some(what) = [before, after].into_iter().find_map(|part| secret::find(part).secret) else {
-            continue;
+        let is_shown = |name: Node<'_>, value: Node<'_>| {
+            field == Field::ExtraContext && name.is("args_summary") && value.str().is_some()
         };
-        let message = || format!("holds what looks like {what}");
-        findings.add(&rules::SECRET, text, Some(node), || field.name().to_owned(), message);
+        let members = context.members().filter(|(name, value)| !is_shown(*name, *value));
+        if let Some(what) = members.into_iter().find_map(|(name, value)| secret_in(Some(name), value)) {
+            let message = || format!("holds what looks like {what}");
+            findings.add(&rules::SECRET, text, Some(context), || field.name().to_owned(), message);
+        }
     }
+}
+
+/// The first secret of a value and all that is in it.
+fn secret_in(name: Option<Node<'_>>, value: Node<'_>) -> Option<&'static str> {
+    let mut waiting = vec![(name, value)];
+    while let Some((name, value)) = waiting.pop() {
+        let inside = value.members().map(|(name, value)| (Some(name), value));
+        waiting.extend(inside.chain(value.items().map(|item| (None, item))));
+        if value.members().next().is_some() || value.items().next().is_some() {
+            continue;
+        }
+        let said = value.str().unwrap_or_else(|| value.raw().into());
+        let named = name.and_then(|name| Some(format!("\"{}\": \"{said}\"", name.str()?)));
+        let found = secret::find(&said).secret.or_else(|| secret::find(&named?).secret);
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 /// Whether a text is to be read out as it is. What a person typed is repeated as it was typed, and output may say that

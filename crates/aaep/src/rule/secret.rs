@@ -178,8 +178,8 @@ const NAMES: &[&str] = &[
 ];
 
 /// What is said of a secret, or is put in its place, in lower case.
-const INNOCENT: &str = "accepted access auth authentication authorization bearer bond bonds bool boolean change changed \
-    confirmed correct denied done empty enabled disabled expired failed false forgotten hidden incorrect \
+const INNOCENT: &str = "accepted access allowed approved auth authentication authorization bearer bond bonds bool boolean change changed \
+    confirmed correct denied done empty enabled disabled expired failed false forgotten granted hidden incorrect \
     invalid key masked missing needed new nil no none null ok old omitted optional pass password pending \
     present provided pwd redacted removed required reset revoked saved secret sent set share shares str \
     string strong text token tokens true unchanged undefined unknown unset updated valid verified weak \
