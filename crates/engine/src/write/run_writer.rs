@@ -37,7 +37,8 @@ impl Writer {
     /// An append has happened: what follows from it outside of the run.
     pub(super) fn settle(&mut self, mut loaded: Box<LoadedRun>, had_ended: bool, looked: bool) {
         loaded.producers.settled();
-        loaded.fate = None;
+        // An append of nothing happens before the one that begins the run.
+        loaded.fate.take_if(|fate| fate.peek().is_some());
         if loaded.state.is_ended() && !had_ended {
             self.room.publisher.mark_ended(&self.stream, loaded.state.next_sequence());
         }

@@ -181,26 +181,35 @@ async fn a_run_that_kills_its_workers_fails_in_the_end() {
 }
 
 /// A run that another one starts has its id before it is made, so it may be made twice: when nobody knows whether it was
-/// made the first time.
+/// made the first time. Its writer looks at it before that is known, or after.
 #[tokio::test(start_paused = true)]
 async fn what_was_to_begin_a_run_in_vain_is_no_part_of_it() {
-    for kind in [FaultKind::Io, FaultKind::Full] {
+    for (kind, is_early) in [(FaultKind::Io, false), (FaultKind::Full, false), (FaultKind::Io, true)] {
         let house = house(How::WaitsFirst, 1).await;
         let run: RunId = "run_01KQPNV3V8SPQPWY4YDAGVJSFM".parse().unwrap();
         let start = || async {
             let task = NewTask { title: None, budget_micros_usd: None, budget_tokens: None };
             house.scene.engine.write().start_child(run, task, Queued::new(RunKind::AgentLoop)).await
         };
-        house.scene.store.next_appends([Fate::Refuse(kind)]);
-        start().await.unwrap_err();
-        // Its writer looks at it meanwhile.
+        let (fail, failed) = tokio::sync::oneshot::channel();
+        house.scene.store.next_appends([if is_early { Fate::FailLate(failed) } else { Fate::Refuse(kind) }]);
+        let look = async {
+            if is_early {
+                // A command that is refused, so that nothing is written.
+                let refused = house.scene.answer(run, "nobody", true, "ann").await;
+                assert_eq!(code(refused), Code::ApprovalNotFound);
+                fail.send(()).unwrap();
+            }
+        };
+        let (started, ()) = tokio::join!(start(), look);
+        started.unwrap_err();
         tokio::time::sleep(2 * recount_engine::limits::TIMER_RETRY).await;
         start().await.unwrap();
         house.leave.add_permits(1);
         house.becomes(run, &["run.queued", "run.started", "run.finished"]).await;
         let events = house.scene.events(run).await;
         let of_one_task = events.iter().all(|event| event.task_id == events[0].task_id);
-        assert!(of_one_task, "{kind:?}: {events:?}");
+        assert!(of_one_task, "{kind:?}, {is_early}: {events:?}");
         house.scene.check().await;
     }
 }

@@ -35,6 +35,8 @@ pub(crate) enum Fate {
     PanicAfter,
     /// It happens when this is sent.
     Hold(oneshot::Receiver<()>),
+    /// Nothing happens, and failure is said when this is sent.
+    FailLate(oneshot::Receiver<()>),
     /// It happens, everybody hears of it, and who asked is answered when this is sent.
     AnswerLate(oneshot::Receiver<()>),
     /// It is there for those who read, and told to the observer only when this is sent.
@@ -342,6 +344,10 @@ impl Store for Handle {
             Fate::Hold(go) => Box::pin(async move {
                 let _sent_or_dropped = go.await;
                 memory.append(append).await
+            }),
+            Fate::FailLate(go) => Box::pin(async move {
+                let _sent_or_dropped = go.await;
+                Err(Fault::new(FaultKind::Io, Retry::Maybe, "it failed late").into())
             }),
             Fate::AnswerLate(go) => {
                 let landed = memory.append(append);
