@@ -36,10 +36,14 @@ pub(crate) async fn watch(State(gate): State<Gate>, request: Request, next: Next
     let response = next.run(request).await;
     let status = recount_face_aep::status_of(&response);
     match removal {
-        Some(mut facts) if status.is_success() => {
+        Some(mut facts) if status.is_success() || status.is_server_error() => {
             // Recorded all the same: the first time, the process may have died before its event.
             if response.headers().contains_key(recount_face_aep::REPLAYED) {
-                facts["replayed"] = true.into();
+                facts["repeated"] = true.into();
+            }
+            // What a deletion has noted goes at the next start, and what a round has pruned is gone.
+            if status.is_server_error() {
+                facts["failed"] = status.as_u16().into();
             }
             audit.record(AuditKind::Removed, facts).await;
         }

@@ -42,7 +42,7 @@ async fn only_what_was_removed_is_recorded_as_removed() {
         assert_eq!(house.ask("DELETE", &delete, &[], None).await.status, status);
     }
     let removed = facts(&house, None, "removed").await;
-    let told: Vec<_> = removed.iter().map(|fact| (&fact["path"], &fact["replayed"])).collect();
+    let told: Vec<_> = removed.iter().map(|fact| (&fact["path"], &fact["repeated"])).collect();
     let (prune, delete, no, yes) = (json!(prune), json!(delete), json!(null), json!(true));
     assert_eq!(told, [(&prune, &no), (&prune, &yes), (&delete, &no)]);
     house.running.stop().await;
