@@ -282,6 +282,8 @@ async fn slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outco
         story.tell(&scene, session, &format!("{}, seed {seed}", story.name)).await;
         scene.disk.faults.failures()
     });
-    most_failed(&failures.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await);
+    // A story of few writes may be spared.
+    let failures: Vec<usize> = failures.buffer_unordered(AT_ONCE).collect().await;
+    assert!(failures.iter().any(|failures| *failures > 0), "none of {} disks failed", failures.len());
     println!("{}: no call was left without an outcome", seeds.tried());
 }

@@ -204,14 +204,17 @@ impl AdminHandle {
     async fn erase_run(&self, run: RunId, by: &str, reason: &str) -> Result<(), Error> {
         let cancel = Command::Cancel { by: CancelledBy::Operator, reason: reason.to_owned() };
         let with = Box::new(CommandWithRows { frees_space: true, ..CommandWithRows::default() });
-        match self.write().writers.ask(run, SubmitWithRows { command: cancel, with }).await {
-            Ok(_) => {}
-            Err(error) if error.code() == Code::RunEnded => {}
-            // Nothing can be appended to it, and it goes all the same.
-            Err(error) if error.is_damage() => {}
+        let damage = match self.write().writers.ask(run, SubmitWithRows { command: cancel, with }).await {
+            Ok(_) => None,
+            Err(error) if error.code() == Code::RunEnded => None,
+            // Nothing can be appended to it, and it goes all the same, unless only something beside it is damaged.
+            Err(error) if error.is_damage() => Some(error),
             Err(error) => return Err(error),
+        };
+        match (self.write().writers.ask(run, Erase { by: by.to_owned() }).await, damage) {
+            (Err(error), Some(damage)) if error.code() == Code::RunActive => Err(damage),
+            (erased, _) => erased,
         }
-        self.write().writers.ask(run, Erase { by: by.to_owned() }).await
     }
 
     /// Continues the deletions that were open when the last process died.
@@ -238,6 +241,9 @@ impl AdminHandle {
         let mut failed = None;
         let mut pages = RowPages::new(self.ground().store(), rows::ERASING, limits::ERASE_PAGE);
         while let Some(page) = pages.next().await? {
+            for row in &page.damaged {
+                tracing::error!(%row, "the note of an open deletion is damaged; ask for the deletion again");
+            }
             for row in page.rows {
                 if let Err(error) = self.finish_noted(&row.key).await {
                     failed.get_or_insert(error);

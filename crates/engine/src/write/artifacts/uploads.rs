@@ -149,7 +149,11 @@ impl WriteHandle {
                 }
                 Err(error) if !error.is_damage() => return Err(error),
                 // One that is damaged keeps no other from being forgotten.
-                Ok(None) | Err(_) => gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
+                Err(error) => {
+                    tracing::error!(%error, due = &*row.key, "a damaged upload is not forgotten, and its bytes stay");
+                    gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
+                }
+                Ok(None) => gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone())),
             }
         }
         if gone.is_empty() {
