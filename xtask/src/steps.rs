@@ -260,7 +260,11 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
     }
     let words = ["test", "--locked", "-p", "recount-agent", "--test", "runs", "--", "--nocapture", "--exact"];
     let mut cargo = command(cargo_program(), root);
-    cargo.args(words).arg("disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
+    // Both at the same time, on one processor, too.
+    cargo
+        .args(words)
+        .arg("--test-threads=2")
+        .arg("disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
     cargo.arg("disk_stories::slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outcome");
     cargo.env("RECOUNT_DISKS_SECONDS", (minutes * 60 / 2).to_string());
     cargo.env("RECOUNT_DISKS_SEED", seed.to_string());

@@ -71,7 +71,7 @@ pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extensio
     let within = reach(&admitted);
     let tokens: Vec<Token> = gate.keys.list(within).into_iter().map(public_token).collect();
     let mut page = Page::new(tokens, None, false);
-    // Of which tenant a damaged one is, nobody knows.
+    // The tenant of a damaged one is unknown.
     if within.is_none() {
         page.damaged = gate.keys.damaged().to_vec();
     }

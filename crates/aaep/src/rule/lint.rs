@@ -206,16 +206,16 @@ fn contexts(event: &Reading<'_>, text: &str, findings: &mut Findings) {
             field == Field::ExtraContext && name.is("args_summary") && value.str().is_some()
         };
         let members = context.members().filter(|(name, value)| !is_shown(*name, *value));
-        if let Some(what) = members.into_iter().find_map(|(name, value)| secret_in(Some(name), value)) {
+        if let Some(what) = members.into_iter().find_map(|(name, value)| secret_in(name, value)) {
             let message = || format!("holds what looks like {what}");
             findings.add(&rules::SECRET, text, Some(context), || field.name().to_owned(), message);
         }
     }
 }
 
-/// The first secret of a value and all that is in it.
-fn secret_in(name: Option<Node<'_>>, value: Node<'_>) -> Option<&'static str> {
-    let mut waiting = vec![(name, value)];
+/// The first secret of a member and all that is in it.
+fn secret_in(name: Node<'_>, value: Node<'_>) -> Option<&'static str> {
+    let mut waiting = vec![(Some(name), value)];
     while let Some((name, value)) = waiting.pop() {
         let inside = value.members().map(|(name, value)| (Some(name), value));
         waiting.extend(inside.chain(value.items().map(|item| (None, item))));

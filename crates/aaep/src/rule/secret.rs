@@ -178,8 +178,8 @@ const NAMES: &[&str] = &[
 ];
 
 /// What is said of a secret, or is put in its place, in lower case.
-const INNOCENT: &str = "accepted access allowed approved auth authentication authorization bearer bond bonds bool boolean change changed \
-    confirmed correct denied done empty enabled disabled expired failed false forgotten granted hidden incorrect \
+const INNOCENT: &str = "accepted access auth authentication authorization bearer bond bonds bool boolean change changed \
+    confirmed correct denied done empty enabled disabled expired failed false forgotten hidden incorrect \
     invalid key masked missing needed new nil no none null ok old omitted optional pass password pending \
     present provided pwd redacted removed required reset revoked saved secret sent set share shares str \
     string strong text token tokens true unchanged undefined unknown unset updated valid verified weak \
@@ -219,7 +219,8 @@ fn named(bytes: &[u8], at: usize) -> Option<&'static str> {
     }
     // A password may look like either.
     let is_told = (start_of(name, "token").is_some() && is_duration(value))
-        || (start_of(name, "access_key").is_some() && is_shortcut(value));
+        || (start_of(name, "access_key").is_some() && is_shortcut(value))
+        || (start_of(name, "authorization").is_some() && is_decision(value));
     (!is_innocent(value) && !is_told && (outright || is_odd(value))).then_some("a secret after its name")
 }
 
@@ -283,6 +284,11 @@ fn is_innocent(value: &[u8]) -> bool {
 fn is_duration(value: &[u8]) -> bool {
     let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
     digits > 0 && [b"s".as_slice(), b"ms", b"m", b"min", b"h", b"d"].contains(&&value[digits..])
+}
+
+/// How an authorization was decided.
+fn is_decision(value: &[u8]) -> bool {
+    [b"allowed".as_slice(), b"approved", b"granted"].iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
 /// `Alt+Shift+1`: keys that are pressed together.

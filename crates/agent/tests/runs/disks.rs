@@ -270,7 +270,7 @@ impl Seeds {
         (self.first..).zip(delays).take_while(is_next)
     }
 
-    /// How many there were, for who reads it.
+    /// How many disks were tried, with their seeds.
     pub(crate) fn tried(&self) -> String {
         let (first, next) = (self.first, self.next.get());
         format!("{} disks, seeds {first} to {}", next - first, next - 1)

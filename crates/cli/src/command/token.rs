@@ -145,7 +145,9 @@ fn show_added(
 
 fn list(tokens: &reply::Page<Token>, as_json: bool, out: &mut Output) -> Result<(), Failure> {
     for row in &tokens.damaged {
-        note(&clean::line(&format!("the record of a token is damaged, and nobody comes in with it: {row}")));
+        note(&clean::line(&format!(
+            "the record of a token is damaged, and the token is not accepted: {row}"
+        )));
     }
     for token in &tokens.data {
         if as_json {

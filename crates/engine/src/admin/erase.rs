@@ -236,7 +236,7 @@ impl AdminHandle {
         }
     }
 
-    /// One that cannot be finished withholds no other.
+    /// One that cannot be finished does not prevent others.
     async fn finish_each(&self) -> Result<(), Error> {
         let mut failed = None;
         let mut pages = RowPages::new(self.ground().store(), rows::ERASING, limits::ERASE_PAGE);

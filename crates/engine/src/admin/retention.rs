@@ -183,7 +183,7 @@ impl AdminHandle {
         let mut pages = RowPages::new(self.ground().store(), rows::RUNS, limits::SWEEP_PAGE);
         while let Some(page) = pages.next().await? {
             for row in &page.rows {
-                // One that cannot be read, like those that are damaged, withholds no other.
+                // One that cannot be read does not prevent others, and neither do damaged rows.
                 let Ok(row) = read_row::<RunRow>(rows::RUNS, &row.key, &row.value) else { continue };
                 let (Some(ended_at), false, None) = (&row.ended_at, row.only_ending_left, &row.session_id)
                 else {

@@ -35,7 +35,7 @@ pub struct TokenRow {
     pub requests_per_second: Option<u32>,
 }
 
-/// The tokens that can be read, oldest first, and the rows that cannot: nobody comes in with these.
+/// The tokens that can be read, oldest first, and the rows that cannot: their tokens are not accepted.
 #[derive(Debug, Default)]
 pub struct TokenRows {
     pub whole: Vec<TokenRow>,

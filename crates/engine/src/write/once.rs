@@ -67,7 +67,7 @@ impl WriteHandle {
         while let Some(page) = pages.next().await? {
             let mut changed = Vec::new();
             for row in &page.rows {
-                // What cannot be read is given to nobody.
+                // What cannot be read is never returned.
                 let Ok(kept) = read_row::<OnceRow>(rows::ONCE, &row.key, &row.value) else { continue };
                 if kept.answer.is_some() {
                     let kept = OnceRow { answer: None, ..kept };
@@ -93,7 +93,7 @@ impl WriteHandle {
             limit: limits::ONCE_FORGOTTEN_AT_A_TIME,
         };
         let mut gone = Vec::new();
-        // One that is damaged keeps no other from being forgotten.
+        // A damaged one does not prevent others from being forgotten.
         for due in self.ground().store().whole_rows(range).await?.rows {
             if &*due.key >= rows::due_key(now, "").as_str() {
                 break;

@@ -149,7 +149,7 @@ impl Writer {
         self.erase_related(relations, true, by).await
     }
 
-    /// Erases a run that cannot be read, whatever became of it: nobody can write to it any more.
+    /// Erases a run that cannot be read. It need not have ended, because it accepts no more events.
     pub(super) async fn erase_damaged(&mut self, by: String) -> Result<(), Error> {
         let relations = relations(self.room.ground.store(), self.run).await?;
         self.erase_related(relations, false, by).await
@@ -174,12 +174,14 @@ impl Writer {
         }
         self.forget_allowances(store, self.run).await?;
         let task = relations.task;
-        let by_events = if is_readable { self.listed_go_by_events(end, task).await } else { Ok(()) };
-        match by_events {
-            Ok(()) if is_readable => {}
-            // Damaged under a running server.
-            Err(error) if !error.is_damage() => return Err(error),
-            _ => self.listed_go_by_lists(task).await?,
+        let is_told = is_readable
+            && match self.listed_go_by_events(end, task).await {
+                // Damaged while the server runs.
+                Err(error) if error.is_damage() => false,
+                gone => gone.map(|()| true)?,
+            };
+        if !is_told {
+            self.listed_go_by_lists(task).await?;
         }
         let head = match store.tail(&self.stream).await.map_err(Error::from) {
             Ok(tail) => tail.map(|tail| tail.head.to_string()),

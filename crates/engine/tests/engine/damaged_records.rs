@@ -52,6 +52,6 @@ async fn a_damaged_record_of_a_request_keeps_no_other_from_being_forgotten_and_n
     tokio::time::sleep(2 * limits::ONCE_LIFE).await;
     start(&scene, "d", None).await;
     assert_eq!(keys(&scene, "record.once_due").await.len(), 2, "the damaged one, and the new one");
-    // Whom the damaged one reminded of stays with it.
+    // What a damaged entry is about stays with it.
     assert_eq!(keys(&scene, "record.once").await, ["a", "b", "d"]);
 }

@@ -180,8 +180,8 @@ async fn a_run_that_kills_its_workers_fails_in_the_end() {
     }
 }
 
-/// A run that another one starts has its id before it is made, so it may be made twice: when nobody knows whether it was
-/// made the first time. Its writer looks at it before that is known, or after.
+/// A run that another one starts has its id before it is made, so it may be made twice: when it is unknown
+/// whether it was made the first time. Its writer looks at it before that is known, or after.
 #[tokio::test(start_paused = true)]
 async fn what_was_to_begin_a_run_in_vain_is_no_part_of_it() {
     for (kind, is_early) in [(FaultKind::Io, false), (FaultKind::Full, false), (FaultKind::Io, true)] {

@@ -7,7 +7,8 @@ use recount_log::{FaultKind, Integrity, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::work::{
-    Dice, Whole, close, fill, is_half_sealed, land, open, open_sealing, records, scratch, whole,
+    Dice, Whole, close, count_in_files, fill, is_half_sealed, land, open, open_sealing, records, scratch,
+    whole,
 };
 
 const PAGE: usize = 4096;
@@ -92,21 +93,16 @@ fn told(folder: &Path) -> (u64, u64) {
 }
 
 fn change_record_150(victim: &Victim) {
+    change_record(victim, 150);
+}
+
+/// Flips a bit of a record of the long stream.
+fn change_record(victim: &Victim, sequence: u64) {
     let mut bytes = victim.bytes();
-    let needle = b"record 150 of the long stream";
+    let needle = format!("record {sequence} of the long stream").into_bytes();
     let place = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
     bytes[place + 20] ^= 1;
     victim.put(&bytes);
-}
-
-/// How often the text of the long stream is in a folder's files.
-fn count_of_long(folder: &Path) -> usize {
-    let needle = b"of the long stream";
-    let files =
-        std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file());
-    files
-        .map(|path| std::fs::read(path).unwrap().windows(needle.len()).filter(|part| part == needle).count())
-        .sum()
 }
 
 #[test]
@@ -122,7 +118,7 @@ fn a_damaged_stream_can_be_erased() {
         let found = block_on(store.integrity()).unwrap();
         assert_eq!(found.problems, [""; 0]);
         close(store);
-        assert_eq!(count_of_long(victim.folder.path()), 0);
+        assert_eq!(count_in_files(victim.folder.path(), "of the long stream"), 0);
         let store = open(victim.folder.path());
         let others = victim.whole.feed.iter().filter(|one| &*one.stream != "long");
         assert!(others.eq(&block_on(store.read_feed(1, ALL)).unwrap()));
@@ -136,11 +132,7 @@ fn what_is_left_of_a_damaged_commit_stays_damaged_when_one_stream_of_it_is_erase
         let long = records("long", 300, &[b"record 300 of the long stream"]);
         land(store, both(long, records("beside", 0, &[b"beside"])));
     });
-    let mut bytes = victim.bytes();
-    let needle = b"record 300 of the long stream";
-    let place = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
-    bytes[place + 20] ^= 1;
-    victim.put(&bytes);
+    change_record(&victim, 300);
     let store = open(victim.folder.path());
     land(&store, erase("long"));
     for restarted in [false, true] {
@@ -151,7 +143,7 @@ fn what_is_left_of_a_damaged_commit_stays_damaged_when_one_stream_of_it_is_erase
         assert_eq!(refused.kind, FaultKind::Corrupt);
         assert!(block_on(store.append(records("beside", 1, &[b"more"]))).is_err());
         block_on(store.close()).unwrap();
-        assert_eq!(count_of_long(victim.folder.path()), 0);
+        assert_eq!(count_in_files(victim.folder.path(), "of the long stream"), 0);
     }
     let store = open(victim.folder.path());
     land(&store, erase("beside"));

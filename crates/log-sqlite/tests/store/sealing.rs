@@ -8,7 +8,9 @@ use recount_log::conformance::{ALL, block_on, both, cut, erase};
 use recount_log::{ReadBound, Stats, Store};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
-use super::work::{close, fill, is_half_sealed, land, open, open_sealing, records, row, scratch, whole};
+use super::work::{
+    close, count_in_files, fill, is_half_sealed, land, open, open_sealing, records, row, scratch, whole,
+};
 
 fn stats(store: &SqliteStore) -> Stats {
     block_on(store.stats()).unwrap()
@@ -231,13 +233,8 @@ fn secrets(n: u64) -> Vec<u8> {
     format!("{{\"n\":{n},\"text\":\"{SECRET} {}\"}}", "and more".repeat(400)).into_bytes()
 }
 
-/// How often the secret is found in the files of a store.
 fn found(folder: &std::path::Path) -> usize {
-    let count = |name: &str| {
-        let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
-        bytes.windows(SECRET.len()).filter(|window| *window == SECRET.as_bytes()).count()
-    };
-    count("recount.db") + count("recount.db-wal")
+    count_in_files(folder, SECRET)
 }
 
 #[test]

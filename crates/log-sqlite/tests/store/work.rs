@@ -65,6 +65,15 @@ pub(crate) fn whole(store: &dyn Store) -> Whole {
     }
 }
 
+/// How often a text is in the files of a store.
+pub(crate) fn count_in_files(folder: &Path, text: &str) -> usize {
+    let count = |name: &str| {
+        let bytes = std::fs::read(folder.join(name)).unwrap_or_default();
+        bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count()
+    };
+    count("recount.db") + count("recount.db-wal")
+}
+
 /// A store with several streams, odd bytes, rows and large records, the same each time.
 pub(crate) fn fill(store: &dyn Store) {
     for n in 0..40_u64 {

@@ -115,7 +115,7 @@ impl Keys {
         let world = engine.world().clone();
         let TokenRows { whole, damaged } = engine.admin().tokens().await?;
         for row in &damaged {
-            tracing::error!(%row, "the record of a token is damaged; nobody comes in with it");
+            tracing::error!(%row, "the record of a token is damaged; the token is not accepted");
         }
         let keys = whole.into_iter().map(|row| (row.id, Key::new(row, world.clone()))).collect();
         Ok(Keys { engine, keys: RwLock::new(keys), damaged })

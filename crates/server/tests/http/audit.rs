@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::access::{ask_as, closed_house, make_token};
 use crate::admin::at_home_with;
+use crate::damage::change_text;
 use crate::house::{House, STORY, check_problem, text};
 
 /// What the trail has of a kind.
@@ -68,19 +69,15 @@ async fn a_missing_scope_is_recorded_wherever_it_was_noticed() {
 
 #[tokio::test]
 async fn what_the_server_could_not_finish_is_recorded_as_that() {
-    const MARK: &[u8] = b"words that will not stay as they are";
+    const MARK: &str = "words that will not stay as they are";
     let data = tempfile::tempdir().unwrap();
     let house = at_home_with(data.path(), Access::default()).await;
     let run = house.new_run().await;
-    let marked = format!(r#"{{"text":"{}"}}"#, String::from_utf8_lossy(MARK));
+    let marked = format!(r#"{{"text":"{MARK}"}}"#);
     house.tell(&run, 0, &[STORY[0], ("ext.mark.made", &marked)]).await;
     house.tell(&run, 1, &STORY[1..]).await;
     assert_eq!(house.running.stop().await, 0);
-    let database = data.path().join("recount.db");
-    let mut bytes = std::fs::read(&database).unwrap();
-    let place = bytes.windows(MARK.len()).position(|window| window == MARK).unwrap();
-    bytes[place] ^= 1;
-    std::fs::write(&database, bytes).unwrap();
+    change_text(data.path(), MARK);
     let house = at_home_with(data.path(), Access::default()).await;
     let refused = house.post(&format!("/v1/runs/{run}/prune"), "{}").await;
     check_problem(&refused, Code::RunDamaged, "a damaged run is not pruned");

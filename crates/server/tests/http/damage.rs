@@ -29,6 +29,17 @@ struct Told {
     feed: Vec<String>,
 }
 
+/// Flips a bit of a text wherever it is in the database.
+pub(crate) fn change_text(folder: &Path, text: &str) {
+    let database = folder.join("recount.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    let places: Vec<usize> =
+        (0..bytes.len() - text.len()).filter(|at| bytes[*at..].starts_with(text.as_bytes())).collect();
+    assert!(!places.is_empty(), "{text:?} is in the database");
+    places.into_iter().for_each(|place| bytes[place + 4] ^= 1);
+    std::fs::write(&database, bytes).unwrap();
+}
+
 /// Two runs, one of them not at its end unless `ended`, of which the fourth event is damaged when this returns.
 async fn damaged(folder: &Path, sealed: bool, ended: bool) -> Told {
     let house = House::sqlite(folder).await;
@@ -46,13 +57,7 @@ async fn damaged(folder: &Path, sealed: bool, ended: bool) -> Told {
     if sealed {
         recount_server::verify::seal(folder).await.unwrap();
     }
-    let database = folder.join("recount.db");
-    let mut bytes = std::fs::read(&database).unwrap();
-    let places: Vec<usize> =
-        (0..bytes.len() - MARK.len()).filter(|at| bytes[*at..].starts_with(MARK.as_bytes())).collect();
-    assert!(!places.is_empty(), "the event is in the database");
-    places.into_iter().for_each(|place| bytes[place + 4] ^= 1);
-    std::fs::write(&database, bytes).unwrap();
+    change_text(folder, MARK);
     Told { whole, damaged, task, feed }
 }
 

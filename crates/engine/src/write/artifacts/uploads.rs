@@ -100,7 +100,7 @@ impl WriteHandle {
         Ok(uses.into_iter().map(|row| row.key).collect())
     }
 
-    /// Damaged ones are left out: they keep nobody from sending in more, nor others from being forgotten.
+    /// Damaged ones are left out, so that they prevent neither uploads nor the forgetting of others.
     async fn uploads_due(&self, limit: usize) -> Result<Vec<recount_log::Row>, Error> {
         let range = RowRange {
             space: rows::UPLOADS_DUE.into(),
@@ -148,7 +148,7 @@ impl WriteHandle {
                     hashes.extend(blob_of(&upload.hash).map(str::to_owned));
                 }
                 Err(error) if !error.is_damage() => return Err(error),
-                // One that is damaged keeps no other from being forgotten.
+                // A damaged one does not prevent others from being forgotten.
                 Err(error) => {
                     tracing::error!(%error, due = &*row.key, "a damaged upload is not forgotten, and its bytes stay");
                     gone.push(rows::delete(rows::UPLOADS_DUE, row.key.clone()));
