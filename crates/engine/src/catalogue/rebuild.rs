@@ -11,6 +11,7 @@ use recount_run::State;
 use crate::catalogue::fold::Fold;
 use crate::catalogue::sessions;
 use crate::catalogue::table::read_row;
+use crate::ground::row_pages::RowPages;
 use crate::ground::{journal, rows};
 use crate::{Error, RunRow, limits};
 
@@ -70,7 +71,8 @@ async fn version_of(store: &dyn Store) -> Result<u64, Error> {
 pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
     let version = version_of(store).await?;
     let is_new = store.streams(None, 1).await?.is_empty();
-    if !is_new && rows_of(store, rows::RUNS, None, 1).await?.is_empty() {
+    let first = RowPages::new(store, rows::RUNS, 1).next().await?.unwrap_or_default();
+    if !is_new && first.rows.is_empty() && first.damaged.is_empty() {
         tracing::warn!("the catalogue is gone; it is made again from the log");
     } else if version == VERSION {
         return Ok(());

@@ -173,7 +173,8 @@ impl CatalogueHandle {
     }
 }
 
-/// A page of the runs of our own that have not ended. `None` behind the last.
+/// A page of the runs of our own that have not ended; `None` after the last. A row that is damaged still, because its run
+/// is, is left out.
 pub(crate) async fn own_open(
     store: &dyn Store,
     after: &mut Option<Arc<str>>,
@@ -185,7 +186,7 @@ pub(crate) async fn own_open(
         backwards: false,
         limit: limits::TIMER_PAGE,
     };
-    let page = store.rows(range).await?;
+    let page = store.whole_rows(range).await?.rows;
     let Some(last) = page.last() else { return Ok(None) };
     *after = Some(last.key.clone());
     let runs = page.iter().map(|row| rows::run_in_key(rows::OWN_OPEN, &row.key, ""));

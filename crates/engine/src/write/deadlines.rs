@@ -12,13 +12,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use recount_event::RunId;
-use recount_log::{RowRange, Store};
+use recount_log::Store;
 use recount_world::World;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use crate::catalogue::table::read_row;
+use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::{Error, limits};
 
@@ -98,26 +99,17 @@ impl Deadlines {
         self.changed.notified()
     }
 
-    /// Loads what the catalogue knows.
+    /// Loads what the catalogue knows. A row that is damaged still, because its run is, is left out.
     pub(crate) async fn load(&self, store: &dyn Store, world: &World) -> Result<(), Error> {
-        let mut after = None;
-        loop {
-            let range = RowRange {
-                space: rows::DEADLINES.into(),
-                prefix: "".into(),
-                after: after.take(),
-                backwards: false,
-                limit: limits::TIMER_PAGE,
-            };
-            let page = store.rows(range).await?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.key.clone());
-            for row in &page {
+        let mut pages = RowPages::new(store, rows::DEADLINES, limits::TIMER_PAGE);
+        while let Some(page) = pages.next().await? {
+            for row in &page.rows {
                 let run = rows::run_in_key(rows::DEADLINES, &row.key, "")?;
                 let at_ms = read_row(rows::DEADLINES, &row.key, &row.value)?;
                 self.set(run, Some(at_ms), world);
             }
         }
+        Ok(())
     }
 }
 

@@ -244,3 +244,29 @@ async fn a_deletion_that_cannot_be_finished_withholds_no_other() {
     }
     scene.note(neighbour, "later").await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_run_whose_rows_are_damaged_too_stops_no_start_and_can_be_deleted() {
+    let mut scene = Scene::new().await;
+    let task: TaskId = scene.engine.write().create_task(Some("t".into()), None).await.unwrap().0.id;
+    let queued = Queued::new(RunKind::AgentLoop);
+    let new = NewRun { queued, task: Some(task), session: None, resumed_from: None };
+    let (run, _) = scene.engine.write().create_run(new).await.unwrap();
+    say(&scene, run, drafts(&[("run.started", "{}"), QUESTION])).await;
+    let neighbour = scene.start().await;
+    scene.disk.damage_events(run, 0..=99);
+    for (space, key) in [
+        ("catalogue.runs", format!("default/{run}")),
+        ("catalogue.deadlines", run.to_string()),
+        ("catalogue.own_open", run.to_string()),
+    ] {
+        assert!(!scene.disk.rows_of(space).await.is_empty(), "{space}");
+        scene.disk.damage(space, &key);
+    }
+    scene.reopen().await;
+    scene.note(neighbour, "later").await.unwrap();
+    assert_eq!(scene.engine.admin().delete_task(task, "ann").await.unwrap(), 1);
+    assert!(!scene.disk.is_damaged());
+    assert_eq!(rows_naming(&scene, &[task.to_string(), run.to_string()]).await, [""; 0]);
+    scene.check().await;
+}

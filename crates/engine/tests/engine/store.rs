@@ -309,6 +309,13 @@ impl Store for Handle {
             let closed = Fault::new(FaultKind::Closed, Retry::Never, "the store was closed");
             return Box::pin(ready(Err(closed.into())));
         }
+        let is_damaged = |put: &&RowPut| {
+            let name = (put.space.to_string(), put.key.to_string());
+            self.disk.damaged.lock().unwrap().contains(&name)
+        };
+        if let Some(put) = append.rows.iter().find(is_damaged) {
+            return Box::pin(ready(Err(damaged(&put.space, &put.key).into())));
+        }
         self.appends.fetch_add(1, Ordering::SeqCst);
         let (memory, relay) = (self.disk.memory.clone(), self.disk.relay.clone());
         // Not within the match: a panic there would hold the lock.

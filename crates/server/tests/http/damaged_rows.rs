@@ -11,6 +11,7 @@ use recount_server::access::Book;
 
 use crate::access::{ask_as, closed_house, make_token, strict};
 use crate::admin::at_home_with;
+use crate::damage::{Told, damaged};
 use crate::house::{House, STORY, check_problem, text};
 
 /// A row in the file: its space and the beginning of its key, and how many bytes of the key follow.
@@ -253,6 +254,23 @@ async fn a_damaged_record_is_named_and_fails_no_list_of_others() {
     assert!(problem["detail"].as_str().unwrap().contains(&name), "{problem}");
     assert_eq!(house.post("/v1/tasks", r#"{"title":"three"}"#).await.status, 201);
     assert_eq!(house.get("/v1/runs").await.json()["data"].as_array().unwrap().len(), 4);
+    assert_eq!(house.running.stop().await, 0);
+}
+
+#[tokio::test]
+async fn a_damaged_run_whose_row_is_damaged_too_stops_no_start_and_goes_with_its_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let Told { damaged: run, task, .. } = damaged(folder.path(), true, false).await;
+    let name = format!("default/{run}");
+    flip(folder.path(), &Place::exact("catalogue.runs", &name), Bit::Value);
+    let house = House::sqlite(folder.path()).await;
+    let page = house.get("/v1/runs").await.json();
+    assert_eq!(page["damaged"], serde_json::json!([format!("catalogue.runs/{name}")]));
+    let gone = house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await;
+    assert_eq!(gone.status, 200, "{}", gone.text());
+    check_problem(&house.get(&format!("/v1/runs/{run}")).await, Code::RunErased, "a deleted run");
+    let page = house.get("/v1/runs").await.json();
+    assert_eq!((page["data"].as_array().unwrap().len(), page.get("damaged")), (1, None));
     assert_eq!(house.running.stop().await, 0);
 }
 
