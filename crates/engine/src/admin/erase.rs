@@ -6,7 +6,7 @@
 //! and at [`Whole`].
 
 use recount_event::{Code, RunId, SessionId, TaskId};
-use recount_log::{AppendError, Guard, RowRange};
+use recount_log::{AppendError, Guard, RowRange, WholeRows};
 use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 
@@ -156,8 +156,13 @@ impl AdminHandle {
                 backwards: false,
                 limit: limits::ERASE_PAGE,
             };
-            let page = self.ground().store().rows(range).await?;
+            let WholeRows { rows: page, damaged } = self.ground().store().whole_rows(range).await?;
             if page.is_empty() {
+                // Damaged rows of runs that could be erased went with these.
+                if let Some(row) = damaged.first() {
+                    let why = format!("{row} is damaged and may be a run of {key}");
+                    return Err(damaged_row(index, &prefix, why));
+                }
                 break;
             }
             for row in page {

@@ -20,11 +20,11 @@ use crate::wire::Frame;
 /// What only one event of one run holds.
 const MARK: &str = "the words that will not stay as they are";
 
-pub(crate) struct Told {
+struct Told {
     whole: String,
-    pub(crate) damaged: String,
+    damaged: String,
     /// Of the damaged run.
-    pub(crate) task: String,
+    task: String,
     /// Every envelope there was.
     feed: Vec<String>,
 }
@@ -41,7 +41,7 @@ pub(crate) fn change_text(folder: &Path, text: &str) {
 }
 
 /// Two runs, one of them not at its end unless `ended`, of which the fourth event is damaged when this returns.
-pub(crate) async fn damaged(folder: &Path, sealed: bool, ended: bool) -> Told {
+async fn damaged(folder: &Path, sealed: bool, ended: bool) -> Told {
     let house = House::sqlite(folder).await;
     let whole = house.told_run().await;
     let made = house.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();

@@ -11,7 +11,7 @@ use recount_server::access::Book;
 
 use crate::access::{ask_as, closed_house, make_token, strict};
 use crate::admin::at_home_with;
-use crate::damage::{Told, damaged};
+use crate::damage::change_text;
 use crate::house::{House, STORY, check_problem, text};
 
 /// A row in the file: its space and the beginning of its key, and how many bytes of the key follow.
@@ -257,21 +257,34 @@ async fn a_damaged_record_is_named_and_fails_no_list_of_others() {
     assert_eq!(house.running.stop().await, 0);
 }
 
+/// Alone in its list, the damaged row may be one of the lists beside it; with another run it is not.
 #[tokio::test]
 async fn a_damaged_run_whose_row_is_damaged_too_stops_no_start_and_goes_with_its_task() {
-    let folder = tempfile::tempdir().unwrap();
-    let Told { damaged: run, task, .. } = damaged(folder.path(), true, false).await;
-    let name = format!("default/{run}");
-    flip(folder.path(), &Place::exact("catalogue.runs", &name), Bit::Value);
-    let house = House::sqlite(folder.path()).await;
-    let page = house.get("/v1/runs").await.json();
-    assert_eq!(page["damaged"], serde_json::json!([format!("catalogue.runs/{name}")]));
-    let gone = house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await;
-    assert_eq!(gone.status, 200, "{}", gone.text());
-    check_problem(&house.get(&format!("/v1/runs/{run}")).await, Code::RunErased, "a deleted run");
-    let page = house.get("/v1/runs").await.json();
-    assert_eq!((page["data"].as_array().unwrap().len(), page.get("damaged")), (1, None));
-    assert_eq!(house.running.stop().await, 0);
+    const WORDS: &str = "words that will be other ones";
+    for others in [0, 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let house = House::sqlite(folder.path()).await;
+        for _ in 0..others {
+            house.told_run().await;
+        }
+        let made = house.post("/v1/tasks", r#"{"kind":"external"}"#).await.data();
+        let (task, run) = (text(&made["id"]), text(&made["latest_run_id"]));
+        let words = format!(r#"{{"text":"{WORDS}"}}"#);
+        house.tell(&run, 0, &[STORY[0], ("ext.words.said", &words)]).await;
+        assert_eq!(house.running.stop().await, 0);
+        change_text(folder.path(), WORDS);
+        let name = format!("default/{run}");
+        flip(folder.path(), &Place::exact("catalogue.runs", &name), Bit::Value);
+        let house = House::sqlite(folder.path()).await;
+        let page = house.get("/v1/runs").await.json();
+        assert_eq!(page["damaged"], serde_json::json!([format!("catalogue.runs/{name}")]));
+        let gone = house.ask("DELETE", &format!("/v1/tasks/{task}"), &[], None).await;
+        assert_eq!(gone.status, 200, "{}", gone.text());
+        check_problem(&house.get(&format!("/v1/runs/{run}")).await, Code::RunErased, "a deleted run");
+        let page = house.get("/v1/runs").await.json();
+        assert_eq!((page["data"].as_array().unwrap().len(), page.get("damaged")), (others, None));
+        assert_eq!(house.running.stop().await, 0);
+    }
 }
 
 #[tokio::test]
