@@ -144,41 +144,64 @@ impl AdminHandle {
             return Ok(swept);
         }
         let _turn = self.housekeeping.lock().await;
-        let oldest = self.ended_first(limits::SWEEP_RUNS_MAX).await?;
-        swept.has_more = oldest.len() == limits::SWEEP_RUNS_MAX;
-        for (ended_ms, run) in oldest {
-            let now_ms = self.ground().world.clock.now_ms();
-            let stats = self.ground().store().stats().await?;
-            let kept = StoredSize {
-                events: stats.hot_records + stats.sealed_records,
-                bytes: stats.hot_bytes + stats.sealed_bytes,
-            };
-            let Some(reason) = policy.reason(now_ms, ended_ms, kept) else {
-                swept.has_more = false;
-                break;
-            };
-            let rows = once.cloned().map(|once| -> PruneRows {
-                Box::new(move |pruned| once.rows(now_ms, Some(swept.with(pruned).so_far()), None))
-            });
-            match self.prune_in_turn(run, None, reason, rows).await {
-                Ok(pruned) => swept = swept.with(&pruned),
-                // Pinned or erased since it was looked at.
-                Err(Error::Rejected(no)) => tracing::debug!(%run, %no, "a run is left as it is"),
-                // The others go. It goes when its task or its session is deleted.
-                Err(error) if error.is_damage() => {
-                    tracing::warn!(%run, %error, "a damaged run cannot be pruned");
-                    swept.damaged += 1;
+        let mut after = None;
+        loop {
+            let oldest = self.ended_first(limits::SWEEP_RUNS_MAX, after).await?;
+            let (looked_at, events) = (oldest.len(), swept.events);
+            after = oldest.last().copied();
+            for run in oldest {
+                if !self.sweep_run(run, policy, once, &mut swept).await? {
+                    return Ok(swept);
                 }
-                Err(error) => return Err(error),
+            }
+            let is_all = looked_at < limits::SWEEP_RUNS_MAX;
+            // Where nothing could be taken, another sweep would only come to the same runs again.
+            if is_all || swept.events > events {
+                swept.has_more = !is_all;
+                return Ok(swept);
             }
         }
-        // A round that took nothing would only come to the same runs again.
-        swept.has_more &= swept.events > 0;
-        Ok(swept)
+    }
+
+    /// Prunes a run if that is due. `false`: neither it nor any that ended later is.
+    async fn sweep_run(
+        &self,
+        (ended_ms, run): (u64, RunId),
+        policy: &Policy,
+        once: Option<&Once>,
+        swept: &mut Swept,
+    ) -> Result<bool, Error> {
+        let now_ms = self.ground().world.clock.now_ms();
+        let stats = self.ground().store().stats().await?;
+        let kept = StoredSize {
+            events: stats.hot_records + stats.sealed_records,
+            bytes: stats.hot_bytes + stats.sealed_bytes,
+        };
+        let Some(reason) = policy.reason(now_ms, ended_ms, kept) else { return Ok(false) };
+        let before = *swept;
+        let rows = once.cloned().map(|once| -> PruneRows {
+            Box::new(move |pruned| once.rows(now_ms, Some(before.with(pruned).so_far()), None))
+        });
+        match self.prune_in_turn(run, None, reason, rows).await {
+            Ok(pruned) => *swept = swept.with(&pruned),
+            // Pinned or erased since it was looked at.
+            Err(Error::Rejected(no)) => tracing::debug!(%run, %no, "a run is left as it is"),
+            // The others go. It goes when its task or its session is deleted.
+            Err(error) if error.is_damage() => {
+                tracing::warn!(%run, %error, "a damaged run cannot be pruned");
+                swept.damaged += 1;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(true)
     }
 
     /// Runs of which something may be pruned, those first that ended first.
-    async fn ended_first(&self, limit: usize) -> Result<Vec<(u64, RunId)>, Error> {
+    async fn ended_first(
+        &self,
+        limit: usize,
+        after: Option<(u64, RunId)>,
+    ) -> Result<Vec<(u64, RunId)>, Error> {
         let mut oldest: BinaryHeap<(u64, RunId)> = BinaryHeap::new();
         let mut pages = RowPages::new(self.ground().store(), rows::RUNS, limits::SWEEP_PAGE);
         while let Some(page) = pages.next().await? {
@@ -191,8 +214,9 @@ impl AdminHandle {
                 };
                 let Some(ended_ms) = time::parse_ms(ended_at) else { continue };
                 let run = row.id;
-                if oldest.len() == limit && oldest.peek().is_some_and(|youngest| *youngest < (ended_ms, run))
-                {
+                let is_beyond = oldest.len() == limit
+                    && oldest.peek().is_some_and(|youngest| *youngest < (ended_ms, run));
+                if is_beyond || after.is_some_and(|after| (ended_ms, run) <= after) {
                     continue;
                 }
                 match self.is_withheld(run).await {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recount_engine::{ListQuery, NewRun, Policy, Swept};
+use recount_engine::{ListQuery, NewRun, Policy, Swept, limits};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId};
 use recount_log::Store;
@@ -275,4 +275,21 @@ async fn a_damaged_run_withholds_no_other_from_pruning() {
         let again = scene.engine.admin().sweep(&all).await.unwrap();
         assert_eq!(again, Swept { damaged: 1, ..Swept::default() });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_full_of_damaged_runs_is_followed_by_those_that_ended_later() {
+    let scene = Scene::new().await;
+    let mut runs = Vec::new();
+    for _ in 0..=limits::SWEEP_RUNS_MAX {
+        runs.push(ended(&scene, 5).await);
+    }
+    let whole = runs.pop().unwrap();
+    for run in &runs {
+        scene.disk.damage_events(*run, 1..=2);
+    }
+    let all = Policy { max_events: Some(0), ..Policy::default() };
+    let swept = scene.engine.admin().sweep(&all).await.unwrap();
+    assert_eq!(swept, Swept { runs: 1, events: 4, damaged: runs.len() as u64, has_more: false });
+    assert_eq!(scene.types(whole).await, ["run.cancelled", "gap.events_pruned"]);
 }
