@@ -26,7 +26,7 @@ use crate::recall::{self, Recall, Remembered};
 use crate::system::CommandFacts;
 use crate::tool::Tool;
 use crate::tools::Tools;
-use crate::tools::places::ToolPlaces;
+use crate::work_places::WorkPlaces;
 use crate::workspace::Workspaces;
 use crate::workspace::claims::Claims;
 
@@ -171,7 +171,7 @@ impl Agent {
         self.tool(name).is_some_and(|tool| tool.reads_only())
     }
 
-    pub(crate) fn tool_places(&self) -> &ToolPlaces {
+    pub(crate) fn tool_places(&self) -> &WorkPlaces {
         self.settings.tools.places()
     }
 

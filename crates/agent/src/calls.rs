@@ -71,7 +71,7 @@ impl Worker {
             return Ok(());
         }
         if self.calls_servers() {
-            opening.extend(self.reach_servers().await?);
+            self.reach_servers(&mut opening).await?;
         }
         if !opening.is_empty() {
             self.report(opening).await?;

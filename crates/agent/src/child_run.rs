@@ -49,7 +49,10 @@ impl Worker {
             None => false,
         };
         let (child, mut ended) = match known.filter(|_| is_there) {
-            Some(run) => (run, self.ended_of(id)),
+            Some(run) => {
+                self.leave_servers().await;
+                (run, self.ended_of(id))
+            }
             None => {
                 let Some((ready, _)) = self.make_ready(id).await? else { return Ok(()) };
                 let ReadyCall { input, ended, .. } = ready;
@@ -109,6 +112,8 @@ impl Worker {
             None => self.announce_child(id, &wanted).await?,
         };
         let (task, queued) = self.child_order(id, wanted, tools).await?;
+        // It may need their place, and runs that keep theirs while they wait for others could keep all.
+        self.leave_servers().await;
         match self.desk.write().start_child(run, task, queued).await {
             Ok(()) => Ok(Ok(run)),
             Err(Error::Rejected(why)) => refused(format!("the run was refused: {why}")),

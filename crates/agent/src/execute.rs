@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use recount_engine::{Desk, Keep as EngineKeep, Watch, WriteHandle};
-use recount_event::family::run::Throttled;
 use recount_event::family::tool::Ended;
 use recount_event::{Draft, Event, ForeignId, Json, Payload, RunId};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::hooks::HookedCall;
 use crate::limits;
@@ -21,9 +19,6 @@ use crate::tool::{
 };
 use crate::worker::{Done, Worker};
 use crate::workspace::claims::{Claim, Sort, StillHeld};
-
-/// What waiting for a tool's place is called in `run.throttled`.
-const THROTTLED: &str = "tools_at_once";
 
 impl Worker {
     /// What a call really asks for. `None` when the log holds it masked and the original is gone.
@@ -170,23 +165,6 @@ impl Worker {
 
     pub(crate) fn keeper(&self) -> RunKeeper {
         RunKeeper { write: self.desk.write().clone(), run: self.desk.run() }
-    }
-
-    /// Waits until a tool may run, and says so in the log where that is not at once.
-    pub(crate) async fn tool_place(&mut self) -> Done<OwnedSemaphorePermit> {
-        let places = self.agent.tool_places();
-        if let Some(place) = places.try_take() {
-            return Ok(place);
-        }
-        let waiting = places.queue();
-        let throttled = Throttled::new(THROTTLED.to_owned(), waiting.place);
-        self.report(vec![Payload::RunThrottled(Box::new(throttled)).into()]).await?;
-        let mut watch = self.desk.watch();
-        tokio::select! {
-            biased;
-            () = watch.ended() => Err(recount_engine::Left::Ended),
-            place = waiting.take() => Ok(place),
-        }
     }
 
     /// Says that a tool works in its folder, until the answer is dropped: a tool may be alive when its run has ended, and

@@ -45,11 +45,13 @@ pub mod sandbox;
 pub mod schema;
 mod sweep;
 mod system;
+mod throttle;
 mod together;
 pub mod tool;
 pub mod tools;
 mod turn;
 pub mod web;
+mod work_places;
 mod worker;
 mod workspace;
 

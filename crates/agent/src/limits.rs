@@ -388,6 +388,10 @@ pub const DRAIN_WAIT: Duration = Duration::from_millis(500);
 /// runs say so with `run.throttled`.
 pub const TOOLS_AT_ONCE: usize = 64;
 
+/// Runs of a tenant that have MCP servers which are commands at a time when nothing else is configured; further runs wait
+/// in a queue, and their logs say so with `run.throttled`.
+pub const MCP_AT_ONCE: usize = 128;
+
 /// Bytes of one piece of output; a longer one becomes several.
 pub const CHUNK_BYTES: usize = 64 << 10;
 

@@ -18,13 +18,15 @@ use crate::worker::{Done, Worker};
 use crate::workspace::claims::Sort;
 
 impl Worker {
-    /// Sees that the tools of the run's servers are known. Answers what the log should say of those that are missing.
-    pub(crate) async fn reach_servers(&mut self) -> Done<Vec<Draft>> {
+    /// Sees that the tools of the run's servers are known. Adds what the log should say of those that are missing to what
+    /// it is to say before, and reports that early if the run has to wait for a place.
+    pub(crate) async fn reach_servers(&mut self, opening: &mut Vec<Draft>) -> Done<()> {
+        if self.agent.settings.mcp.wanted(self.order.tools.as_deref()).next().is_none() {
+            return Ok(());
+        }
+        self.server_place(opening).await?;
         let servers = &self.agent.settings.mcp;
         let wanted = self.order.tools.as_deref();
-        if servers.wanted(wanted).next().is_none() {
-            return Ok(Vec::new());
-        }
         let root = self.terms.as_ref().map(|terms| terms.root.clone()).unwrap_or_default();
         let mut watch = self.desk.watch();
         if self.server_claim.is_none() && root != PathBuf::new() {
@@ -43,14 +45,14 @@ impl Worker {
             missing = self.mcp.reach(servers, wanted, &root) => missing,
         };
         let run = self.desk.run();
-        let told = missing.into_iter().map(|missing| {
+        opening.extend(missing.into_iter().map(|missing| {
             tracing::warn!(%run, server = missing.server, why = missing.words, "tools of an MCP server are missing");
             let name = format!("{PREFIX}{}__*", missing.server);
             let reason = format!("{}: {}", missing.reason, missing.words);
             let gone = ToolUnavailable::new(name, tools::cut_bytes(reason, limits::CALL_ERROR_BYTES_MAX));
             Draft::from(Payload::ErrorToolUnavailable(Box::new(gone)))
-        });
-        Ok(told.collect())
+        }));
+        Ok(())
     }
 
     /// Whether a call that is open may be of a server's tool.
@@ -86,6 +88,6 @@ impl Worker {
     /// Ends the servers of the run.
     pub(crate) async fn leave_servers(&mut self) {
         self.mcp.close().await;
-        self.server_claim = None;
+        (self.server_claim, self.server_place) = (None, None);
     }
 }

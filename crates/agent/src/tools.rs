@@ -22,7 +22,6 @@ mod hand_off;
 pub(crate) mod input;
 mod multi_edit;
 mod output;
-pub(crate) mod places;
 mod read_file;
 pub(crate) mod read_result;
 mod replace;
@@ -36,22 +35,28 @@ mod write_file;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::limits;
 use crate::model::ToolSpec;
 use crate::sandbox::Sandbox;
 use crate::schema;
 use crate::tool::Tool;
-
-use places::ToolPlaces;
+use crate::work_places::WorkPlaces;
 
 /// The tools of [`Tools::add_commands`], which exist only where commands can be run.
 pub const COMMAND_TOOLS: &[&str] = &["git_diff", "git_exec", "git_status", "shell_exec"];
 
 /// Tools by name.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Tools {
     by_name: BTreeMap<String, Arc<dyn Tool>>,
     /// Shared by all clones.
-    places: ToolPlaces,
+    places: WorkPlaces,
+}
+
+impl Default for Tools {
+    fn default() -> Self {
+        Tools { by_name: BTreeMap::new(), places: WorkPlaces::new(limits::TOOLS_AT_ONCE) }
+    }
 }
 
 /// Nobody has a tool of this name.
@@ -115,10 +120,10 @@ impl Tools {
 
     /// Bounds how many of these run at once, over all who share the set from now on.
     pub fn set_at_once(&mut self, at_once: usize) {
-        self.places = ToolPlaces::new(at_once);
+        self.places = WorkPlaces::new(at_once);
     }
 
-    pub(crate) fn places(&self) -> &ToolPlaces {
+    pub(crate) fn places(&self) -> &WorkPlaces {
         &self.places
     }
 
@@ -166,7 +171,7 @@ pub(crate) fn cut_bytes(mut text: String, most: usize) -> String {
 
 /// Names come from outside and go into messages.
 fn shortened(name: &str) -> String {
-    name.chars().take(crate::limits::NAMED_CHARS_MAX).collect()
+    name.chars().take(limits::NAMED_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Worker {
             Ok(key) => key,
             Err(message) => return self.fail_behind(opening, "secret_lost", message).await,
         };
-        opening.extend(self.reach_servers().await?);
+        self.reach_servers(&mut opening).await?;
         let tokens = self.prepare(&chosen, &mut opening);
         let index = self.begin(&chosen, opening, tokens).await?;
         let request = self.request_for(&chosen, key).await;

@@ -1,37 +1,29 @@
-//! Bounds how many tools run at once, over all runs that share the set. Processes, files and memory of tools are what
-//! a busy server pays for; a run that waits for its model takes no place. Begin with [`ToolPlaces`].
+//! Bounds how much is at work at a time. Processes, files and memory are what a busy server pays for; a run that waits
+//! for its model takes no place. Begin with [`WorkPlaces`].
 //!
-//! It must never know runs or tools. Places are given in the order in which they were asked for.
+//! It must never know runs or tools. WorkPlaces are given in the order in which they were asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::limits;
-
 #[derive(Clone)]
-pub(crate) struct ToolPlaces {
+pub(crate) struct WorkPlaces {
     free: Arc<Semaphore>,
     waiting: Arc<AtomicU64>,
 }
 
 /// A place in the queue; dropping it leaves the queue.
 pub(crate) struct Waiting {
-    places: ToolPlaces,
+    places: WorkPlaces,
     /// 1 is the next.
     pub(crate) place: u64,
 }
 
-impl Default for ToolPlaces {
-    fn default() -> Self {
-        ToolPlaces::new(limits::TOOLS_AT_ONCE)
-    }
-}
-
-impl ToolPlaces {
+impl WorkPlaces {
     pub(crate) fn new(at_once: usize) -> Self {
-        ToolPlaces { free: Arc::new(Semaphore::new(at_once)), waiting: Arc::default() }
+        WorkPlaces { free: Arc::new(Semaphore::new(at_once)), waiting: Arc::default() }
     }
 
     pub(crate) fn try_take(&self) -> Option<OwnedSemaphorePermit> {

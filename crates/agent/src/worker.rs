@@ -14,6 +14,7 @@ use recount_event::family::turn::Instruction;
 use recount_event::{Code, Draft, Event, ForeignId, Json, Payload, RunId};
 use recount_run::{CallStage, Work, outstanding};
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::agent::{self, Agent, Past};
@@ -68,6 +69,8 @@ pub(crate) struct Worker {
     pub(crate) resumed: Option<(RunId, u64)>,
     /// That their processes work in the run's folder.
     pub(crate) server_claim: Option<Claim>,
+    /// That there may be such processes.
+    pub(crate) server_place: Option<OwnedSemaphorePermit>,
 }
 
 /// How a call ended.
@@ -133,6 +136,7 @@ impl Worker {
             children_started: 0,
             resumed: None,
             server_claim: None,
+            server_place: None,
         };
         let worked = worker.work_on().await;
         worker.leave_servers().await;

@@ -35,6 +35,7 @@ pub(crate) struct AgentPool {
     allowed: Arc<[PathBuf]>,
     data: PathBuf,
     at_once: usize,
+    mcp_at_once: usize,
     /// Whether requests need no token.
     lets_anybody_in: bool,
     /// How long a copy is kept that nothing works in.
@@ -109,6 +110,7 @@ impl AgentPool {
             allowed: runs.workspaces.iter().map(|path| as_it_is(path)).collect(),
             data,
             at_once: runs.at_once,
+            mcp_at_once: runs.mcp_at_once,
             lets_anybody_in,
             keep: runs.keep,
             workspace_instructions: runs.workspace_instructions,
@@ -145,7 +147,11 @@ impl AgentPool {
             models: self.registry.clone(),
             tools: self.tools.clone(),
             hooks: self.hooks.clone(),
-            mcp: self.mcp.clone().in_sandbox(self.sandbox.as_ref().ok().cloned(), self.no_network()),
+            mcp: self
+                .mcp
+                .clone()
+                .in_sandbox(self.sandbox.as_ref().ok().cloned(), self.no_network())
+                .with_places(self.mcp_at_once),
             policy: self.policy.clone(),
             sandbox_layer: self.sandbox.as_ref().map_or("none".to_owned(), |sandbox| sandbox.label(false)),
             sandboxed: self.sandbox.as_ref().is_ok_and(|sandbox| sandbox.layer() != Layer::Off),

@@ -17,15 +17,18 @@ use crate::limits;
 use crate::model::Secret;
 use crate::sandbox::Sandbox;
 use crate::tool::Approval;
+use crate::work_places::WorkPlaces;
 
 /// The servers of a configuration. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct McpServers {
     by_name: Arc<BTreeMap<String, Arc<McpServer>>>,
     /// Where commands run; without it no command is started.
     pub(crate) sandbox: Option<Arc<Sandbox>>,
     /// Why no command may have the network.
     pub(crate) no_network: Option<String>,
+    /// In which runs have those that are commands.
+    places: WorkPlaces,
     /// Values of headers and variables, for who masks them in what others say.
     secrets: Arc<[Secret]>,
 }
@@ -60,6 +63,18 @@ impl fmt::Debug for McpServers {
     }
 }
 
+impl Default for McpServers {
+    fn default() -> Self {
+        McpServers {
+            by_name: Arc::default(),
+            sandbox: None,
+            no_network: None,
+            places: WorkPlaces::new(limits::MCP_AT_ONCE),
+            secrets: Arc::default(),
+        }
+    }
+}
+
 impl McpServers {
     /// Makes servers of settings. `environment` is asked for variables; files lie relative to `folder`.
     pub fn build(
@@ -80,18 +95,23 @@ impl McpServers {
             let server = built(name, server, environment, folder, &mut secrets)?;
             by_name.insert(name.clone(), Arc::new(server));
         }
-        Ok(McpServers {
-            by_name: Arc::new(by_name),
-            secrets: secrets.into(),
-            sandbox: None,
-            no_network: None,
-        })
+        Ok(McpServers { by_name: Arc::new(by_name), secrets: secrets.into(), ..McpServers::default() })
     }
 
     /// The same, with a place where commands run.
     pub fn in_sandbox(mut self, sandbox: Option<Arc<Sandbox>>, no_network: Option<String>) -> Self {
         (self.sandbox, self.no_network) = (sandbox, no_network);
         self
+    }
+
+    /// The same, with places of its own for the runs that have any of those that are commands.
+    pub fn with_places(mut self, at_once: usize) -> Self {
+        self.places = WorkPlaces::new(at_once);
+        self
+    }
+
+    pub(crate) fn places(&self) -> &WorkPlaces {
+        &self.places
     }
 
     pub fn secrets(&self) -> &[Secret] {
@@ -145,7 +165,12 @@ impl McpServers {
         self.by_name.values().filter(is_wanted)
     }
 
-    /// Whether one of these works in the run's folder.
+    /// Whether processes are started for a run with this list of tools.
+    pub(crate) fn starts_any(&self, tools: Option<&[String]>) -> bool {
+        self.sandbox.is_some() && self.needs_workspace(tools)
+    }
+
+    /// Whether one of these works in the run's folder, as commands do.
     pub(crate) fn needs_workspace(&self, tools: Option<&[String]>) -> bool {
         self.wanted(tools).any(|server| matches!(server.transport, McpTransport::Command { .. }))
     }

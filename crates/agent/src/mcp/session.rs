@@ -86,7 +86,7 @@ impl McpSession {
         missing
     }
 
-    /// Ends the servers that were reached.
+    /// Ends the servers that were reached. What is asked of the session next reaches them anew.
     pub(crate) async fn close(&mut self) {
         self.tools.clear();
         let links = std::mem::take(&mut self.links);

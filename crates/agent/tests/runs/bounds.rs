@@ -1,4 +1,5 @@
-//! What is bounded is what costs: tools that run at once. Runs that wait for their model take no place.
+//! What is bounded is what costs: tools that run at once, and runs with processes of MCP servers. Runs that wait for
+//! their model take no place.
 
 use recount_engine::Order;
 use recount_event::family::run::RunKind;
@@ -44,4 +45,84 @@ async fn a_tool_beyond_the_bound_waits_says_so_and_runs_in_its_turn() {
     for run in [running, waiting] {
         assert_eq!(types(&scene.ended(run).await).last(), Some(&"run.cancelled"));
     }
+}
+
+/// One run of these has the server at a time.
+fn one_with_server(script: &str) -> Setup {
+    let server = env!("CARGO_BIN_EXE_recount-toy-mcp");
+    let mcp = format!("[servers.toy]\ncommand = ['{server}', 'old']\napproval = 'auto'\n");
+    Setup { script: script.to_owned(), mcp, mcp_at_once: 1, ..Setup::default() }
+}
+
+#[tokio::test]
+async fn a_run_with_a_server_beyond_the_bound_waits_says_so_and_goes_on_in_its_turn() {
+    let scene = Scene::of(one_with_server(
+        "[[scene]]\nwhen = \"hang\"\n[[scene.turn]]\ncall = [{ name = \"mcp__toy__hang\", input = {} }]\n\
+         [[scene]]\nwhen = \"hello\"\n[[scene.turn]]\ntext = \"Hello.\"\n",
+    ))
+    .await;
+    let running = scene.ask("hang").await;
+    scene.until(running, "tool.started").await;
+    let waiting = scene.ask("hello").await;
+    let events = scene.until(waiting, "run.throttled").await;
+    let throttled = first!(events, RunThrottled);
+    assert_eq!((throttled.reason.as_str(), throttled.place), ("mcp_at_once", 1));
+    // What was done before it waited is told, and no turn was started.
+    assert_eq!((count(&events, "workspace.provisioned"), count(&events, "turn.started")), (1, 0));
+
+    // A run that may use no server is not held up by them.
+    let talks =
+        scene.ask_for("hello", Order { tools: Some(Vec::new()), ..Order::default() }, None, None).await;
+    assert_eq!(count(&scene.ended(talks).await, "run.throttled"), 0);
+
+    // One that is given up leaves the queue.
+    let given_up = scene.ask("hello").await;
+    assert_eq!(first!(scene.until(given_up, "run.throttled").await, RunThrottled).place, 2);
+    scene.cancel(given_up).await;
+    assert_eq!(count(&scene.ended(given_up).await, "turn.started"), 0);
+
+    scene.cancel(running).await;
+    let events = scene.ended(waiting).await;
+    assert_eq!(types(&events).last(), Some(&"run.finished"));
+    assert_eq!((count(&events, "workspace.provisioned"), count(&events, "run.throttled")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_person_leaves_its_place_to_others() {
+    let scene = Scene::of(one_with_server(
+        "[[scene]]\nwhen = \"ask\"\n[[scene.turn]]\ncall = [{ name = \"ask_user\", input = { question = \"Which?\" } }]\n\
+         [[scene.turn]]\ncall = [{ name = \"mcp__toy__echo\", input = { text = \"after all\" } }]\n\
+         [[scene.turn]]\ntext = \"Done.\"\n\
+         [[scene]]\nwhen = \"hello\"\n[[scene.turn]]\ntext = \"Hello.\"\n",
+    ))
+    .await;
+    let asks = scene.ask("ask").await;
+    let asked = scene.until(asks, "run.waiting").await;
+    let other = scene.ask("hello").await;
+    assert_eq!(types(&scene.ended(other).await).last(), Some(&"run.finished"));
+    scene.answer(asks, first!(asked, ClarificationRequested).clarification_id, "\"blue\"").await;
+    let events = scene.ended(asks).await;
+    assert_eq!((count(&events, "tool.completed"), types(&events).last()), (2, Some(&"run.finished")));
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_the_one_it_started_leaves_its_place_to_it() {
+    let setup = one_with_server(
+        "[[scene]]\nwhen = \"the whole\"\n\
+         [[scene.turn]]\ncall = [{ name = \"mcp__toy__echo\", input = { text = \"before\" } }]\n\
+         [[scene.turn]]\ncall = [{ name = \"spawn_run\", input = { prompt = \"the part\" } }]\n\
+         [[scene.turn]]\ncall = [{ name = \"mcp__toy__echo\", input = { text = \"after\" } }]\n\
+         [[scene.turn]]\ntext = \"All is fine.\"\n\
+         [[scene]]\nwhen = \"the part\"\n\
+         [[scene.turn]]\ncall = [{ name = \"mcp__toy__echo\", input = { text = \"within\" } }]\n\
+         [[scene.turn]]\ntext = \"Seen.\"\n",
+    );
+    let scene = Scene::of(Setup { child_runs: true, ..setup }).await;
+    let run = scene.ask("the whole").await;
+    let events = scene.ended(run).await;
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "All is fine.", "{:?}", types(&events));
+    let child = first!(events, ChildRunStarted).child_run_id.parse().unwrap();
+    assert_eq!(count(&events, "tool.completed"), 3);
+    let told = scene.all(child).await;
+    assert_eq!((count(&told, "tool.completed"), count(&told, "run.throttled")), (1, 0));
 }

@@ -53,6 +53,7 @@ pub(crate) struct Setup {
     pub(crate) policy: String,
     pub(crate) at_once: usize,
     pub(crate) tools_at_once: usize,
+    pub(crate) mcp_at_once: usize,
     /// Instead of the operating system's.
     pub(crate) clock: Option<Arc<ManualClock>>,
     pub(crate) redactor: Arc<Redactor>,
@@ -86,6 +87,7 @@ impl Default for Setup {
             policy: String::new(),
             at_once: 8,
             tools_at_once: 8,
+            mcp_at_once: 8,
             clock: None,
             redactor: Arc::new(Redactor::shapes()),
             key: Some([7; SEAL_KEY_BYTES]),
@@ -451,7 +453,9 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         profiles: setup.profiles.clone(),
         hooks,
         experimental: setup.experimental,
-        mcp: mcp.in_sandbox(Some(setup.mcp_sandbox.as_ref().unwrap_or(sandbox).clone()), None),
+        mcp: mcp
+            .in_sandbox(Some(setup.mcp_sandbox.as_ref().unwrap_or(sandbox).clone()), None)
+            .with_places(setup.mcp_at_once),
         ..Settings::new(models, tools, workspaces)
     };
     let agent = Agent::new(settings, world);

@@ -25,6 +25,8 @@ pub struct Runs {
     pub at_once: usize,
     /// Tools that run at a time, over all tenants.
     pub tools_at_once: usize,
+    /// Runs that have MCP servers which are commands at a time, for each tenant.
+    pub mcp_at_once: usize,
     /// Folders that runs may work in and copy, with all below them.
     pub workspaces: Vec<PathBuf>,
     /// How long a copy is kept that is not worked in.
@@ -97,6 +99,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
     Ok(Runs {
         at_once: values.at_once,
         tools_at_once: values.tools_at_once,
+        mcp_at_once: values.mcp_at_once,
         workspaces: values.workspaces.iter().map(|path| folder(path, folders)).collect::<Result<_, _>>()?,
         keep: values.keep,
         workspace_instructions: values.instructions,

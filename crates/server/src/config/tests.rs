@@ -222,7 +222,8 @@ fn the_example_of_the_page_sets_every_setting() {
     assert_eq!(config.redaction, redaction);
     assert_eq!((config.log.to_string().as_str(), config.log_format), ("warn", LogFormat::Json));
     let runs = &config.runs;
-    assert_eq!((runs.at_once, runs.tools_at_once, runs.keep), (8, 4, Some(days(30))));
+    assert_eq!((runs.at_once, runs.tools_at_once, runs.mcp_at_once), (8, 4, 2));
+    assert_eq!(runs.keep, Some(days(30)));
     assert_eq!((&*runs.workspaces, runs.workspace_instructions), (&["/srv/projects".into()][..], false));
     let sandbox = SandboxSettings {
         mode: Mode::Landlock,
