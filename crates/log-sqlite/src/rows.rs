@@ -59,8 +59,9 @@ pub(crate) fn row(connection: &Connection, space: &str, key: &str) -> Result<Opt
     if row.is_none() {
         // A row that was not found may exist under a name that was changed on the disk. It is then next to the place
         // where it was searched.
-        check_beside(connection, (space, key), true)?;
-        check_beside(connection, (space, key), false)?;
+        for before in [true, false] {
+            check_beside(connection, (space, key), before, Some((space, key)))?;
+        }
     }
     Ok(row)
 }
@@ -95,14 +96,14 @@ pub(crate) fn rows(connection: &Connection, range: &RowRange, most: usize) -> Re
         let from = &*range.prefix;
         (columns!("WHERE space = ?1 AND key >= ?2 ORDER BY key"), from, (space, from))
     };
-    check_beside(connection, before, !range.backwards)?;
+    check_beside(connection, before, !range.backwards, None)?;
     let mut statement = connection.prepare_cached(walk)?;
     let mut walked = statement.query([space, from])?;
     let mut rows: Vec<Row> = Vec::new();
     while rows.len() < most {
         let Some(row) = walked.next()? else {
             let last = rows.last().map_or(before, |row| (space, &*row.key));
-            check_beside(connection, last, range.backwards)?;
+            check_beside(connection, last, range.backwards, None)?;
             break;
         };
         let row = stored_row(row)?.1;
@@ -114,14 +115,73 @@ pub(crate) fn rows(connection: &Connection, range: &RowRange, most: usize) -> Re
     Ok(rows)
 }
 
-/// Checks the row next to a place.
-fn check_beside(connection: &Connection, (space, key): (&str, &str), before: bool) -> Result<()> {
+/// Checks the row next to a place, and what follows damaged rows that are certainly not of this space, or not the one
+/// that is `missing`.
+fn check_beside(
+    connection: &Connection,
+    (space, key): (&str, &str),
+    before: bool,
+    missing: Option<(&str, &str)>,
+) -> Result<()> {
     let sql = if before {
-        columns!("WHERE (space, key) < (?1, ?2) ORDER BY space DESC, key DESC LIMIT 1")
+        columns!("WHERE (space, key) < (?1, ?2) ORDER BY space DESC, key DESC")
     } else {
-        columns!("WHERE (space, key) > (?1, ?2) ORDER BY space, key LIMIT 1")
+        columns!("WHERE (space, key) > (?1, ?2) ORDER BY space, key")
     };
-    connection.prepare_cached(sql)?.query_row([space, key], stored_row).optional().map(drop)
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([space, key])?;
+    let mut damaged = None;
+    for passed in 0.. {
+        let Some(row) = rows.next()? else { break };
+        let error = match stored_row(row) {
+            // Where a damaged row is not in its place, SQLite finds other rows there than it should.
+            Ok((next, row)) if before == ((&*next, &*row.key) < (space, key)) => break,
+            Ok(_) => return damaged.map_or(Ok(()), Err),
+            Err(error) => error,
+        };
+        let name = (&*stored_bytes(row, 0)?, &*stored_bytes(row, 1)?);
+        let is_other = is_of_row(&error)
+            && passed < DAMAGED_ROWS_MAX
+            && (is_of_other_space(connection, name.0, space)?
+                || missing.is_some_and(|missing| is_other_name(name, missing)));
+        if !is_other {
+            return Err(error);
+        }
+        damaged = Some(error);
+    }
+    Ok(())
+}
+
+/// Whether a damaged row has the name of another space, of which whole rows exist. Names of spaces differ in more than
+/// damage changes without a trace.
+fn is_of_other_space(connection: &Connection, owner: &[u8], space: &str) -> Result<bool> {
+    let Some(owner) = str::from_utf8(owner).ok().filter(|owner| *owner != space) else { return Ok(false) };
+    let mut statement = connection.prepare_cached(columns!("WHERE space = ?1 ORDER BY key"))?;
+    let mut rows = statement.query([owner])?;
+    for _ in 0..DAMAGED_ROWS_MAX {
+        match rows.next()?.map(stored_row) {
+            // Beside rows that are not in their places, SQLite may show those of other spaces.
+            Some(Ok((found, _))) if found == owner => return Ok(true),
+            Some(Err(error)) if !is_of_row(&error) => return Err(error),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    Ok(false)
+}
+
+/// Whether damage did not make a row's name of the one that is missing: it has a name's characters only, so it was not
+/// overwritten with other bytes, and the two have less than half of their bytes in common, so that it was not changed in
+/// some.
+fn is_other_name(name: (&[u8], &[u8]), missing: (&str, &str)) -> bool {
+    let is_written =
+        |part: &[u8]| part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(byte));
+    let (name_is, missing_is) = ([name.0, name.1].concat(), [missing.0, missing.1].concat().into_bytes());
+    let same = |(one, other): &(&u8, &u8)| one == other;
+    let beginning = name_is.iter().zip(&missing_is).take_while(same).count();
+    let end = name_is.iter().rev().zip(missing_is.iter().rev()).take_while(same).count();
+    let least = name_is.len().min(missing_is.len());
+    is_written(&name_is) && name.0 != missing.0.as_bytes() && (beginning + end) * 2 < least
 }
 
 /// Shows each row, or that it is damaged, to the end of the table or to where SQLite cannot read on.

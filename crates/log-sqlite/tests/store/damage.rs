@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use recount_log::conformance::{ALL, block_on, both, erase};
-use recount_log::{FaultKind, Integrity, Store};
+use recount_log::{FaultKind, Guard, Integrity, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::work::{
@@ -478,4 +478,73 @@ fn a_damaged_row_hides_no_other_and_can_be_written_anew() {
         assert_eq!(block_on(store.integrity()).unwrap().problems, [""; 0], "{told}");
         close(store);
     }
+}
+
+/// Where a name is in a file.
+fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
+    let found: Vec<usize> =
+        bytes.windows(name.len()).enumerate().filter(|(_, at)| *at == name).map(|(at, _)| at).collect();
+    assert!(!found.is_empty(), "it is in the file");
+    found
+}
+
+/// A row that is not found may be the damaged one beside its place, with another name. What certainly has a name of its
+/// own is not.
+#[test]
+fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
+    let folder = scratch();
+    let store = open(folder.path());
+    let names = [("record.aaa", "a"), ("record.pins", "run_1"), ("record.tasks", "default/task_1")];
+    for (space, key) in names {
+        land(&store, recount_log::conformance::row(space, key, Guard::Any, Some(b"a value")));
+    }
+    close(store);
+    let database = folder.path().join("recount.db");
+    let sound = std::fs::read(&database).unwrap();
+    let read = |change: &dyn Fn(&mut [u8]), more: Option<&str>, (space, key): (&str, &str)| {
+        let mut bytes = sound.clone();
+        if let Some(key) = more {
+            std::fs::write(&database, &bytes).unwrap();
+            let store = open(folder.path());
+            land(&store, recount_log::conformance::row("record.pins", key, Guard::Any, Some(b"more")));
+            close(store);
+            bytes = std::fs::read(&database).unwrap();
+        }
+        change(&mut bytes);
+        std::fs::write(&database, bytes).unwrap();
+        let store = open(folder.path());
+        let found = block_on(store.row(space, key));
+        close(store);
+        found.map(|row| row.is_some()).map_err(|fault| fault.kind)
+    };
+    let flip = |name: &'static [u8], at: usize, bit: u8| {
+        move |bytes: &mut [u8]| {
+            places(bytes, name).into_iter().for_each(|place| bytes[place + at] ^= bit);
+        }
+    };
+    let value = |name: &'static [u8]| flip(name, name.len() + 2, 1);
+    let corrupt = Err(FaultKind::Corrupt);
+    let (pin, task) = (&b"record.pinsrun_1"[..], &b"record.tasksdefault/task_1"[..]);
+
+    // A record alone in its space is no missing record of another.
+    assert_eq!(read(&value(task), None, ("record.pins", "run_2")), Ok(false));
+    assert_eq!(read(&value(pin), None, ("record.other", "default/task_2")), Ok(false));
+    assert_eq!(read(&value(task), None, ("record.tasks", "default/task_1")), corrupt);
+    // One of the same space may be.
+    assert_eq!(read(&value(task), None, ("record.tasks", "default/task_2")), corrupt);
+    // The name was changed: in its key, in its space, a little and much.
+    assert_eq!(read(&flip(pin, pin.len() - 1, 2), None, ("record.pins", "run_1")), corrupt);
+    assert_eq!(read(&flip(pin, 7, 1), None, ("record.pins", "run_1")), corrupt);
+    assert_eq!(read(&flip(pin, 7, 1), Some("run_3"), ("record.pins", "run_1")), corrupt);
+    assert_eq!(read(&flip(pin, 7, 0x80), None, ("record.pins", "run_1")), corrupt);
+    let zeroed = |bytes: &mut [u8]| {
+        places(bytes, pin).into_iter().for_each(|place| bytes[place..place + pin.len()].fill(0));
+    };
+    assert_eq!(read(&zeroed, None, ("record.pins", "run_1")), corrupt);
+    // Between two that are damaged it may still be the one that lies further away.
+    let both = |bytes: &mut [u8]| {
+        value(task)(bytes);
+        flip(pin, 7, 1)(bytes);
+    };
+    assert_eq!(read(&both, None, ("record.pins", "run_1")), corrupt);
 }

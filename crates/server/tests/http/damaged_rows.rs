@@ -257,6 +257,29 @@ async fn a_damaged_record_is_named_and_fails_no_list_of_others() {
     assert_eq!(house.running.stop().await, 0);
 }
 
+/// No whole record is between it and other lists, and none shows that its name was not changed.
+#[tokio::test]
+async fn a_damaged_record_that_is_alone_in_its_list_fails_no_other_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::sqlite(folder.path()).await;
+    let made = house.post("/v1/tasks", r#"{"title":"one","kind":"external"}"#).await.data();
+    let (task, run) = (text(&made["id"]), text(&made["latest_run_id"]));
+    // Neither a producer nor an active run has a record beside it.
+    assert_eq!(house.post(&format!("/v1/runs/{run}/cancel"), "").await.status, 200);
+    assert_eq!(house.running.stop().await, 0);
+    flip(folder.path(), &Place::exact("record.tasks", &format!("default/{task}")), Bit::Value);
+    let house = House::sqlite(folder.path()).await;
+    let runs = house.get("/v1/runs").await;
+    assert_eq!((runs.status, &runs.json()["data"][0]["id"]), (200, &run.clone().into()), "{}", runs.text());
+    assert_eq!(house.get(&format!("/v1/runs/{run}")).await.status, 200);
+    let tasks = house.get("/v1/tasks").await.json();
+    assert_eq!(tasks["damaged"], serde_json::json!([format!("record.tasks/default/{task}")]));
+    assert_eq!(house.post("/v1/tasks", r#"{"title":"two"}"#).await.status, 201);
+    let refused = ask_as(&house, None, "DELETE", &format!("/v1/tasks/{task}"), None).await;
+    check_problem(&refused, Code::StoreCorrupt, "the record itself is damaged");
+    assert_eq!(house.running.stop().await, 0);
+}
+
 /// Alone in its list, the damaged row may be one of the lists beside it; with another run it is not.
 #[tokio::test]
 async fn a_damaged_run_whose_row_is_damaged_too_stops_no_start_and_goes_with_its_task() {

@@ -8,6 +8,8 @@ pub(super) enum Busy {
     Nothing,
     Worker,
     Workspace,
+    /// Held in a queue, after it was started.
+    Place,
     Model,
     /// Calls under way, by id and name, the newest last.
     Calls(Vec<(String, String)>),
@@ -20,6 +22,7 @@ impl Busy {
         match type_name {
             "run.queued" => *self = Busy::Worker,
             "run.started" => *self = Busy::Workspace,
+            "run.throttled" if matches!(self, Busy::Nothing | Busy::Workspace) => *self = Busy::Place,
             "turn.started" => *self = Busy::Model,
             "tool.invoked" => {
                 let name = data.text("tool_name").unwrap_or("a tool").to_owned();
@@ -56,6 +59,7 @@ impl Busy {
             Busy::Nothing => None,
             Busy::Worker => Some("a worker".to_owned()),
             Busy::Workspace => Some("the workspace".to_owned()),
+            Busy::Place => Some("a free place".to_owned()),
             Busy::Model => Some("the model".to_owned()),
             Busy::Calls(calls) => calls.last().map(|(_, name)| super::clean::line(name)),
         }
@@ -72,12 +76,15 @@ mod tests {
         let call = |id: &str, name: &str| format!(r#"{{"tool_call_id":"{id}","tool_name":"{name}"}}"#);
         for (type_name, data, words) in [
             ("run.queued", "{}".to_owned(), Some("a worker")),
+            ("run.throttled", "{}".to_owned(), Some("a worker")),
             ("run.started", "{}".to_owned(), Some("the workspace")),
+            ("run.throttled", "{}".to_owned(), Some("a free place")),
             ("turn.started", "{}".to_owned(), Some("the model")),
             ("assistant.text_delta", "{}".to_owned(), Some("the model")),
             ("turn.completed", "{}".to_owned(), None),
             ("tool.invoked", call("a", "grep"), Some("grep")),
             ("tool.invoked", call("b", "shell_exec"), Some("shell_exec")),
+            ("run.throttled", "{}".to_owned(), Some("shell_exec")),
             ("tool.completed", call("b", "shell_exec"), Some("grep")),
             ("tool.failed", call("a", "grep"), None),
             ("turn.started", "{}".to_owned(), Some("the model")),
