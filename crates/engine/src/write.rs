@@ -10,6 +10,7 @@ pub(crate) mod artifacts;
 pub(crate) mod blobs;
 mod child_runs;
 pub(crate) mod commit;
+pub(crate) mod damaged_rows;
 pub(crate) mod deadlines;
 pub(crate) mod ended_run;
 mod group;

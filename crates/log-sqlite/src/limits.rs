@@ -248,3 +248,7 @@ pub const WAL_COPIES_MAX: usize = 4;
 
 /// Damaged rows that one statement removes; each statement reads every row once.
 pub const REMOVED_AT_A_TIME: usize = 50;
+
+/// Bytes of a name that damage is held not to change without a trace. A damaged row whose name is written like others and
+/// differs in as many from a name that is missing has that name from its beginning.
+pub const NAME_BYTES_CHANGED: usize = 8;

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Result, params};
 
 use crate::fault::altered;
 use crate::layout::{bytes, int, number};
-use crate::limits::REMOVED_AT_A_TIME;
+use crate::limits::{NAME_BYTES_CHANGED, REMOVED_AT_A_TIME};
 use crate::sum::Sum;
 
 /// The columns of a row, in the order [`stored_row`] takes them.
@@ -142,8 +142,8 @@ fn check_beside(
         let name = (&*stored_bytes(row, 0)?, &*stored_bytes(row, 1)?);
         let is_other = is_of_row(&error)
             && passed < DAMAGED_ROWS_MAX
-            && (is_of_other_space(connection, name.0, space)?
-                || missing.is_some_and(|missing| is_other_name(name, missing)));
+            && (missing.is_some_and(|missing| is_other_name(name, missing))
+                || is_of_other_space(connection, name.0, space)?);
         if !is_other {
             return Err(error);
         }
@@ -170,18 +170,24 @@ fn is_of_other_space(connection: &Connection, owner: &[u8], space: &str) -> Resu
     Ok(false)
 }
 
-/// Whether damage did not make a row's name of the one that is missing: it has a name's characters only, so it was not
-/// overwritten with other bytes, and the two have less than half of their bytes in common, so that it was not changed in
-/// some.
+/// Whether a damaged row's name was not made of the missing one by damage: it has a name's characters only, so it was not
+/// overwritten with other bytes, and it differs in more than a few.
 fn is_other_name(name: (&[u8], &[u8]), missing: (&str, &str)) -> bool {
-    let is_written =
-        |part: &[u8]| part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._/-".contains(byte));
-    let (name_is, missing_is) = ([name.0, name.1].concat(), [missing.0, missing.1].concat().into_bytes());
+    let is_written = |byte: &u8| byte.is_ascii_alphanumeric() || b"._/-".contains(byte);
+    let (name, missing) = ([name.0, name.1].concat(), [missing.0, missing.1].concat());
+    name.iter().all(is_written) && differing(&name, missing.as_bytes()) >= NAME_BYTES_CHANGED
+}
+
+/// How many bytes two names do not have in common.
+fn differing(one: &[u8], other: &[u8]) -> usize {
     let same = |(one, other): &(&u8, &u8)| one == other;
-    let beginning = name_is.iter().zip(&missing_is).take_while(same).count();
-    let end = name_is.iter().rev().zip(missing_is.iter().rev()).take_while(same).count();
-    let least = name_is.len().min(missing_is.len());
-    is_written(&name_is) && name.0 != missing.0.as_bytes() && (beginning + end) * 2 < least
+    if one.len() == other.len() {
+        return one.iter().zip(other).filter(|pair| !same(pair)).count();
+    }
+    let beginning = one.iter().zip(other).take_while(same).count();
+    let (one, other) = (&one[beginning..], &other[beginning..]);
+    let end = one.iter().rev().zip(other.iter().rev()).take_while(same).count();
+    one.len().max(other.len()) - end
 }
 
 /// Shows each row, or that it is damaged, to the end of the table or to where SQLite cannot read on.

@@ -73,7 +73,7 @@ pub(crate) async fn list(State(gate): State<Gate>, Extension(admitted): Extensio
     let mut page = Page::new(tokens, None, false);
     // The tenant of a damaged one is unknown.
     if within.is_none() {
-        page.damaged = gate.keys.damaged().to_vec();
+        page.damaged = gate.keys.damaged();
     }
     json(StatusCode::OK, &page)
 }

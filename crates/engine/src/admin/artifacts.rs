@@ -13,6 +13,7 @@ use crate::catalogue::deleted_artifacts::{ArtifactPin, freed_key, owner_of, pin_
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
 use crate::read::artifacts::artifact_deleted;
+use crate::write::damaged_rows::take_away;
 use crate::{ArtifactRow, Error, FoundArtifact, Pin};
 
 /// What a deletion came to.
@@ -66,7 +67,7 @@ impl AdminHandle {
         deleted: &DeletedArtifact,
     ) -> Result<Vec<RowPut>, Error> {
         let id = &row.id;
-        if self.catalogue().artifact_pin_of(row).await?.is_some() {
+        if self.catalogue().is_artifact_pinned(row).await? {
             return Err(Error::rejected(
                 Code::ArtifactPinned,
                 format!("artifact {id} is pinned; unpin it first"),
@@ -78,7 +79,7 @@ impl AdminHandle {
                 format!("the bytes of artifact {id} are events of {run}; prune the run, or delete its task");
             return Err(Error::rejected(Code::ArtifactInLog, message));
         }
-        if self.catalogue().pin_of(run).await?.is_some() {
+        if self.catalogue().is_pinned(run).await? {
             let message = format!("{run}, which made artifact {id}, is pinned; unpin it first");
             return Err(Error::rejected(Code::ArtifactPinned, message));
         }
@@ -128,8 +129,7 @@ impl AdminHandle {
     pub async fn unpin_artifact(&self, found: &FoundArtifact) -> Result<(), Error> {
         let row = made_by_a_run(found)?;
         let rows = vec![rows::delete(rows::ARTIFACT_PINS, pin_key(row.run_id, row.event_id))];
-        self.ground().store().append(taking_away(rows)).await?;
-        Ok(())
+        take_away(self.ground().store(), rows).await
     }
 }
 

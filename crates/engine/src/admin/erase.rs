@@ -15,6 +15,7 @@ use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
+use crate::write::damaged_rows::{damaged_go, is_damaged};
 use crate::write::request::{Erase, SubmitWithRows};
 use crate::write::with_rows::CommandWithRows;
 use crate::{Erased, Error, Whose, limits};
@@ -116,23 +117,32 @@ impl AdminHandle {
 
     async fn intend(&self, whole: Whole, by: &str) -> Result<(), Error> {
         let key = whole.key();
-        if self.ground().store().row(whole.space(), &rows::tenant_key(&key)).await?.is_none() {
-            return Err(match whole {
-                Whole::Task(task) => self.catalogue().missing_task(task).await,
-                Whole::Session(session) => self.catalogue().missing_session(session).await,
-            });
-        }
+        let (store, record) = (self.ground().store(), rows::tenant_key(&key));
+        let is_whole = match store.row(whole.space(), &record).await.map_err(Error::from) {
+            Ok(Some(_)) => true,
+            Ok(None) => {
+                return Err(match whole {
+                    Whole::Task(task) => self.catalogue().missing_task(task).await,
+                    Whole::Session(session) => self.catalogue().missing_session(session).await,
+                });
+            }
+            // What it says is lost, and that it is there is not.
+            Err(error) if error.is_damage() && is_damaged(store, whole.space(), &record).await? => false,
+            Err(error) => return Err(error),
+        };
         let erased_at = recount_event::time::format_ms(self.ground().world.clock.now_ms());
         let erased = whole.erased(by, erased_at);
         let mut rows = vec![
             rows::put(whole.space_erased(), key.as_str(), Guard::Absent, &erased),
             rows::put(rows::ERASING, key.as_str(), Guard::Absent, &by),
-            rows::delete(whole.space(), rows::tenant_key(&key)),
         ];
+        if is_whole {
+            rows.push(rows::delete(whole.space(), record));
+        }
         if let Whole::Session(session) = whole {
             rows.extend(self.write().setup_gone(session).await?);
         }
-        match self.ground().store().append(taking_away(rows)).await {
+        match store.append(taking_away(rows)).await {
             Ok(_) => Ok(()),
             Err(AppendError::GuardFailed { .. }) => Err(whole.is_erased()),
             Err(error) => Err(error.into()),
@@ -177,6 +187,11 @@ impl AdminHandle {
         self.write().forget_answers().await?;
         if let Some(performer) = self.work().performer() {
             performer.forget(whole.whose()).await;
+        }
+        // The record itself went with the intent, unless it was damaged.
+        let record = rows::tenant_key(&key);
+        if self.ground().store().row(whole.space(), &record).await.is_err() {
+            damaged_go(self.ground().store(), &[rows::delete(whole.space(), record)]).await?;
         }
         let mut rows = vec![rows::delete(rows::ERASING, key.as_str())];
         if let Whole::Task(_) = whole {

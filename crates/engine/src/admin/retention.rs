@@ -16,7 +16,7 @@ use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
-use crate::ground::rows::taking_away;
+use crate::write::damaged_rows::take_away;
 use crate::write::removal::PruneRows;
 use crate::write::request::Prune;
 use crate::{Error, KeyedReply, Made, Once, Pin, Pruned, RunRow, limits};
@@ -237,7 +237,7 @@ impl AdminHandle {
 
     /// Whether a pin says that nothing of a run may be pruned.
     async fn is_withheld(&self, run: RunId) -> Result<bool, Error> {
-        Ok(self.catalogue().pin_of(run).await?.is_some()
+        Ok(self.catalogue().is_pinned(run).await?
             || self.catalogue().pinned_artifact_of(run).await?.is_some())
     }
 
@@ -297,8 +297,7 @@ impl AdminHandle {
         if self.catalogue().run(run).await?.is_none() {
             return Err(self.catalogue().missing_run(run).await);
         }
-        self.ground().store().append(taking_away(vec![rows::delete(rows::PINS, run.to_string())])).await?;
-        Ok(())
+        take_away(self.ground().store(), vec![rows::delete(rows::PINS, run.to_string())]).await
     }
 }
 

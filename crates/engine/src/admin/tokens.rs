@@ -12,6 +12,7 @@ use crate::admin::handle::AdminHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
+use crate::write::damaged_rows::{damaged_go, take_away};
 use crate::{Error, Narrowing, Scope, limits};
 
 /// A token as it is kept.
@@ -89,10 +90,14 @@ pub async fn add_token(store: &dyn Store, row: &TokenRow) -> Result<(), Error> {
 /// Forgets one. Whether there was one.
 pub async fn remove_token(store: &dyn Store, id: TokenId) -> Result<bool, Error> {
     let key = id.to_string();
-    if store.row(rows::TOKENS, &key).await?.is_none() {
-        return Ok(false);
+    let found = store.row(rows::TOKENS, &key).await.map_err(Error::from);
+    let gone = vec![rows::delete(rows::TOKENS, key)];
+    match found {
+        Ok(None) => return Ok(false),
+        Ok(Some(_)) => take_away(store, gone).await?,
+        Err(error) if error.is_damage() => return damaged_go(store, &gone).await,
+        Err(error) => return Err(error),
     }
-    change(store, rows::delete(rows::TOKENS, key)).await?;
     Ok(true)
 }
 

@@ -6,6 +6,7 @@ use recount_log::{RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::handle::CatalogueHandle;
+use crate::catalogue::pins::there_or_damaged;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::{ArtifactRow, Error, Pin};
@@ -51,6 +52,11 @@ impl CatalogueHandle {
         let key = pin_key(row.run_id, row.event_id);
         let pin: Option<ArtifactPin> = self.row(rows::ARTIFACT_PINS, &key).await?;
         Ok(pin.map(|pin| pin.pin))
+    }
+
+    /// Whether an artifact is kept. A pin that is damaged counts, as that of a run does.
+    pub(crate) async fn is_artifact_pinned(&self, row: &ArtifactRow) -> Result<bool, Error> {
+        there_or_damaged(self.artifact_pin_of(row).await)
     }
 
     /// One of the pinned artifacts of a run.

@@ -202,7 +202,7 @@ impl ReadHandle {
 
     /// An artifact with what was told of it since.
     async fn as_it_stands(&self, mut row: ArtifactRow) -> Result<ArtifactRow, Error> {
-        row.pinned = self.catalogue().artifact_pin_of(&row).await?.is_some();
+        row.pinned = self.catalogue().is_artifact_pinned(&row).await?;
         if row.kind != PATCH {
             return Ok(row);
         }

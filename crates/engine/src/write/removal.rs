@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recount_event::{Code, RunId, TaskId};
-use recount_log::{DamagedRow, End, ReadBound, RowPut, RowRange, RowRepair};
+use recount_log::{End, ReadBound, RowPut, RowRange};
 use recount_run::Command;
 
 use crate::catalogue::artifact_rows::{Gone, artifact_goes, blob_of, leaves};
@@ -20,6 +20,7 @@ use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::rows::taking_away;
 use crate::ground::{journal, rows};
 use crate::write::commit::Commit;
+use crate::write::damaged_rows::damaged_go;
 use crate::write::listed_rows::{ListedRow, Relations, listed, relations};
 use crate::write::loaded_run::LoadedRun;
 use crate::write::redaction::Masking;
@@ -190,7 +191,7 @@ impl Writer {
         };
         let mut rows = self.last_rows(&relations).await?;
         if !is_told {
-            self.damaged_go(&rows).await?;
+            damaged_go(store, &rows).await?;
         }
         let tombstone = Tombstone {
             run_id: self.run,
@@ -253,19 +254,6 @@ impl Writer {
             }
         }
         Ok(gone)
-    }
-
-    /// Takes away which of these rows are damaged: an append cannot change such a row.
-    async fn damaged_go(&self, gone: &[RowPut]) -> Result<(), Error> {
-        let store = self.room.ground.store();
-        let is_gone = |row: &DamagedRow| {
-            gone.iter().any(|put| put.space.as_bytes() == row.space && put.key.as_bytes() == row.key)
-        };
-        let damaged: Vec<_> = store.damaged_rows().await?.into_iter().filter(is_gone).collect();
-        if !damaged.is_empty() {
-            store.repair_rows(RowRepair { damaged, rows: Vec::new() }).await?;
-        }
-        Ok(())
     }
 
     /// Takes away what the lists hold of the run, as its events tell it.

@@ -76,7 +76,7 @@ async fn successors(face: &Face, run: RunId) -> Result<Vec<String>, Refusal> {
 
 /// A row with what is no fold.
 async fn shown(face: &Face, row: RunRow) -> Result<reply::Run, Refusal> {
-    let pinned = face.engine.catalogue().pin_of(row.id).await?.is_some();
+    let pinned = face.engine.catalogue().is_pinned(row.id).await?;
     Ok(project::run(row, pinned, Vec::new()))
 }
 
@@ -171,7 +171,7 @@ async fn answer_cancel(face: &Face, run: RunId, request: Request) -> Answer {
     let again = IdempotentRequest::of(&request);
     let bytes = body_bytes(request, limits::BODY_BYTES_MAX).await?;
     let command = cancel(accept::body_or_default(&bytes)?)?;
-    let pinned = face.engine.catalogue().pin_of(run).await?.is_some();
+    let pinned = face.engine.catalogue().is_pinned(run).await?;
     let word = move |left: &CommandOutcome| {
         Some(written(&One::new("run", project::run(left.run().clone(), pinned, Vec::new()))))
     };

@@ -530,8 +530,10 @@ fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
     assert_eq!(read(&value(task), None, ("record.pins", "run_2")), Ok(false));
     assert_eq!(read(&value(pin), None, ("record.other", "default/task_2")), Ok(false));
     assert_eq!(read(&value(task), None, ("record.tasks", "default/task_1")), corrupt);
-    // One of the same space may be.
+    // One of the same space is not either if its name is quite another.
     assert_eq!(read(&value(task), None, ("record.tasks", "default/task_2")), corrupt);
+    assert_eq!(read(&value(task), None, ("record.tasks", "default/task_01M8F7TV8")), Ok(false));
+    assert_eq!(read(&value(task), None, ("record.tasks", "customary/task_1")), Ok(false));
     // The name was changed: in its key, in its space, a little and much.
     assert_eq!(read(&flip(pin, pin.len() - 1, 2), None, ("record.pins", "run_1")), corrupt);
     assert_eq!(read(&flip(pin, 7, 1), None, ("record.pins", "run_1")), corrupt);

@@ -107,7 +107,7 @@ pub(crate) struct Keys {
     engine: Engine,
     keys: RwLock<BTreeMap<TokenId, Arc<Key>>>,
     /// Rows that cannot be read.
-    damaged: Vec<String>,
+    damaged: RwLock<Vec<String>>,
 }
 
 impl Keys {
@@ -118,12 +118,12 @@ impl Keys {
             tracing::error!(%row, "the record of a token is damaged; the token is not accepted");
         }
         let keys = whole.into_iter().map(|row| (row.id, Key::new(row, world.clone()))).collect();
-        Ok(Keys { engine, keys: RwLock::new(keys), damaged })
+        Ok(Keys { engine, keys: RwLock::new(keys), damaged: RwLock::new(damaged) })
     }
 
     /// Rows, as space and key, of tokens that cannot be read.
-    pub(crate) fn damaged(&self) -> &[String] {
-        &self.damaged
+    pub(crate) fn damaged(&self) -> Vec<String> {
+        self.damaged.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -168,7 +168,16 @@ impl Keys {
             let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
             keys.get(&id).filter(|key| tenant.is_none_or(|tenant| key.row.tenant == tenant)).cloned()
         };
-        let Some(key) = found else { return Ok(false) };
+        let Some(key) = found else {
+            // Of one whose record is damaged it is not known whose it is, so it is the operator's.
+            if tenant.is_some() {
+                return Ok(false);
+            }
+            let was_there = self.engine.admin().remove_token(id).await?;
+            let mut damaged = self.damaged.write().unwrap_or_else(PoisonError::into_inner);
+            damaged.retain(|row| !row.ends_with(&id.to_string()));
+            return Ok(was_there);
+        };
         // In memory first, so that it is never valid after its removal was confirmed.
         key.revoked.send_replace(true);
         self.engine.admin().remove_token(id).await?;

@@ -275,9 +275,42 @@ async fn a_damaged_record_that_is_alone_in_its_list_fails_no_other_list() {
     let tasks = house.get("/v1/tasks").await.json();
     assert_eq!(tasks["damaged"], serde_json::json!([format!("record.tasks/default/{task}")]));
     assert_eq!(house.post("/v1/tasks", r#"{"title":"two"}"#).await.status, 201);
-    let refused = ask_as(&house, None, "DELETE", &format!("/v1/tasks/{task}"), None).await;
-    check_problem(&refused, Code::StoreCorrupt, "the record itself is damaged");
     assert_eq!(house.running.stop().await, 0);
+
+    // Now it is not alone any more, so that it certainly is in no other list, and it can be deleted.
+    let house = House::sqlite(folder.path()).await;
+    let gone = ask_as(&house, None, "DELETE", &format!("/v1/tasks/{task}"), None).await;
+    assert_eq!((gone.status, &gone.data()["runs"]), (200, &1.into()), "{}", gone.text());
+    let missing = house.get(&format!("/v1/tasks/{task}")).await;
+    check_problem(&missing, Code::TaskErased, "a deleted task");
+    assert_eq!(house.get("/v1/tasks").await.json()["damaged"], Value::Null);
+    assert_eq!(house.running.stop().await, 0);
+    check_whole(folder.path()).await;
+}
+
+#[tokio::test]
+async fn a_damaged_pin_still_keeps_its_run_fails_no_list_and_can_be_taken_away() {
+    let scene = Scene::new().await;
+    let copy = scene.copy();
+    let house = House::sqlite(copy.path()).await;
+    let ids = |runs: &Value| -> Vec<String> {
+        let pinned = runs["data"].as_array().unwrap().iter().filter(|run| run["pinned"] == true);
+        pinned.map(|run| text(&run["id"])).collect()
+    };
+    let runs = house.get("/v1/runs").await.json();
+    let run = text(&runs["data"][1]["id"]);
+    let pin = format!("/v1/runs/{run}/pin");
+    assert_eq!(ask_as(&house, None, "PUT", &pin, None).await.status, 200);
+    assert_eq!(house.running.stop().await, 0);
+    flip(copy.path(), &Place::exact("record.pins", &run), Bit::Value);
+    let house = House::sqlite(copy.path()).await;
+    let runs = house.get("/v1/runs").await;
+    assert_eq!(runs.status, 200, "{}", runs.text());
+    assert_eq!((runs.json()["data"].as_array().unwrap().len(), ids(&runs.json())), (4, vec![run.clone()]));
+    assert_eq!(ask_as(&house, None, "DELETE", &pin, None).await.status, 200);
+    assert_eq!(ids(&house.get("/v1/runs").await.json()), [""; 0]);
+    assert_eq!(house.running.stop().await, 0);
+    check_whole(copy.path()).await;
 }
 
 /// Alone in its list, the damaged row may be one of the lists beside it; with another run it is not.
@@ -334,6 +367,17 @@ async fn a_damaged_token_gives_nobody_access_and_stops_no_start() {
     let book = Book::open(data.path()).unwrap();
     let page = book.list().await.unwrap();
     assert_eq!((page.data.len(), page.damaged.len()), (2, 1));
+    book.close().await.unwrap();
+    // The operator can take it back: of whom it was is not known.
+    let house = House::sqlite(data.path()).await;
+    let token = format!("/admin/tokens/{id}");
+    assert_eq!(ask_as(&house, None, "DELETE", &token, None).await.status, 200);
+    assert_eq!(ask_as(&house, None, "DELETE", &token, None).await.status, 404);
+    assert_eq!(ask_as(&house, None, "GET", "/admin/tokens", None).await.json()["damaged"], Value::Null);
+    assert_eq!(house.running.stop().await, 0);
+    let book = Book::open(data.path()).unwrap();
+    let page = book.list().await.unwrap();
+    assert_eq!((page.data.len(), page.damaged.len()), (2, 0));
     book.close().await.unwrap();
 }
 
