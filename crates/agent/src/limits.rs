@@ -125,7 +125,7 @@ pub const MCP_ERROR_BYTES_MAX: usize = 2_000;
 /// Bytes of a file that holds a header; a longer one is refused when the configuration is read.
 pub const HEADER_FILE_BYTES_MAX: u64 = 16 << 10;
 
-/// How often a server is reached for a run, by one worker; then its tools are missing and calls fail with `mcp_unreachable`.
+/// How often a server is reached for a run until the run leaves its servers; then its tools are missing and calls fail with `mcp_unreachable`.
 pub const MCP_STARTS_MAX: usize = 5;
 
 /// Different messages about missing tools that one worker writes to the log; further ones are left out.
@@ -388,8 +388,8 @@ pub const DRAIN_WAIT: Duration = Duration::from_millis(500);
 /// runs say so with `run.throttled`.
 pub const TOOLS_AT_ONCE: usize = 64;
 
-/// Runs of a tenant that have MCP servers which are commands at a time when nothing else is configured; further runs wait
-/// in a queue, and their logs say so with `run.throttled`.
+/// Runs of a tenant that may have MCP servers which are commands at one time, when nothing else is configured; further
+/// runs wait in a queue, and their logs say so with `run.throttled`.
 pub const MCP_AT_ONCE: usize = 128;
 
 /// Bytes of one piece of output; a longer one becomes several.

@@ -55,10 +55,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether a call that is open may be of a server's tool.
+    /// Whether a call that is open may be of a server's tool, and no run is to be waited for before.
     pub(crate) fn calls_servers(&self) -> bool {
         let names = self.desk.state().open_calls().filter_map(|(_, call)| call.tool_name.as_deref());
-        names.into_iter().any(|name| name.starts_with(PREFIX))
+        self.children.is_empty() && names.into_iter().any(|name| name.starts_with(PREFIX))
     }
 
     /// A tool of this name, whether the run may use it or not.

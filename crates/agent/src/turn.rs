@@ -51,6 +51,8 @@ impl Worker {
     /// Begins a turn, or begins one again, and sees it to its end. `opening` is what precedes it in the log and was
     /// not reported yet.
     pub(crate) async fn turn(&mut self, mut opening: Vec<Draft>) -> Done<()> {
+        // All that follows holds for the moment, and the wait may be long.
+        self.server_place(&mut opening).await?;
         self.ends_with_starter().await?;
         // Every call of the turn before is settled here, also where the run ends now.
         if self.completed_since_checkpoint {

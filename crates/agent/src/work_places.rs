@@ -1,7 +1,7 @@
 //! Bounds how much is at work at a time. Processes, files and memory are what a busy server pays for; a run that waits
 //! for its model takes no place. Begin with [`WorkPlaces`].
 //!
-//! It must never know runs or tools. WorkPlaces are given in the order in which they were asked for.
+//! It must never know runs or tools. Places are given in the order in which they were asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -123,10 +123,11 @@ fn check_beside(
     before: bool,
     missing: Option<(&str, &str)>,
 ) -> Result<()> {
-    let sql = if before {
-        columns!("WHERE (space, key) < (?1, ?2) ORDER BY space DESC, key DESC")
-    } else {
-        columns!("WHERE (space, key) > (?1, ?2) ORDER BY space, key")
+    let sql = match (before, missing.is_some()) {
+        (true, false) => columns!("WHERE (space, key) < (?1, ?2) ORDER BY space DESC, key DESC"),
+        (true, true) => columns!("WHERE (space, key) <= (?1, ?2) ORDER BY space DESC, key DESC"),
+        (false, false) => columns!("WHERE (space, key) > (?1, ?2) ORDER BY space, key"),
+        (false, true) => columns!("WHERE (space, key) >= (?1, ?2) ORDER BY space, key"),
     };
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([space, key])?;
@@ -134,9 +135,13 @@ fn check_beside(
     for passed in 0.. {
         let Some(row) = rows.next()? else { break };
         let error = match stored_row(row) {
-            // Where a damaged row is not in its place, SQLite finds other rows there than it should.
-            Ok((next, row)) if before == ((&*next, &*row.key) < (space, key)) => break,
-            Ok(_) => return damaged.map_or(Ok(()), Err),
+            // A damaged row that is not in its place, and so hid this one, was between.
+            Ok((next, row)) if missing == Some((&next, &row.key)) => {
+                return Err(
+                    damaged.unwrap_or_else(|| altered(&format!("what is beside row {next}/{}", row.key)))
+                );
+            }
+            Ok(_) => break,
             Err(error) => error,
         };
         let name = (&*stored_bytes(row, 0)?, &*stored_bytes(row, 1)?);
@@ -152,8 +157,8 @@ fn check_beside(
     Ok(())
 }
 
-/// Whether a damaged row has the name of another space, of which whole rows exist. Names of spaces differ in more than
-/// damage changes without a trace.
+/// Whether a damaged row has the name of another space, of which whole rows exist. Names of spaces differ in several
+/// bytes, and what damage makes of one is hardly another that exists.
 fn is_of_other_space(connection: &Connection, owner: &[u8], space: &str) -> Result<bool> {
     let Some(owner) = str::from_utf8(owner).ok().filter(|owner| *owner != space) else { return Ok(false) };
     let mut statement = connection.prepare_cached(columns!("WHERE space = ?1 ORDER BY key"))?;

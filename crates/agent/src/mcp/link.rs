@@ -47,7 +47,7 @@ pub(crate) struct Link {
 #[derive(Default)]
 struct LinkState {
     connection: Option<Connection>,
-    /// How often it was reached.
+    /// How often it was reached since it was last left.
     starts: usize,
     listing: Option<Listing>,
 }
@@ -177,9 +177,12 @@ impl Link {
         outcome
     }
 
+    /// Ends it. Reaching it anew is no sign that it failed.
     pub(crate) async fn close(&self) {
         // A call that was dropped holds it no longer.
-        if let Some(connection) = self.state.lock().await.connection.take() {
+        let mut state = self.state.lock().await;
+        state.starts = 0;
+        if let Some(connection) = state.connection.take() {
             connection.close().await;
         }
     }

@@ -27,7 +27,7 @@ pub struct McpServers {
     pub(crate) sandbox: Option<Arc<Sandbox>>,
     /// Why no command may have the network.
     pub(crate) no_network: Option<String>,
-    /// In which runs have those that are commands.
+    /// Those of runs that have servers which are commands.
     places: WorkPlaces,
     /// Values of headers and variables, for who masks them in what others say.
     secrets: Arc<[Secret]>,

@@ -86,11 +86,8 @@ impl McpSession {
         missing
     }
 
-    /// Ends the servers that were reached. What is asked of the session next reaches them anew.
+    /// Ends the servers that were reached. Their tools are known until they are reached anew.
     pub(crate) async fn close(&mut self) {
-        self.tools.clear();
-        let links = std::mem::take(&mut self.links);
-        futures_util::future::join_all(links.into_values().map(|link| async move { link.close().await }))
-            .await;
+        futures_util::future::join_all(self.links.values().map(|link| link.close())).await;
     }
 }

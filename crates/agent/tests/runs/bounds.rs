@@ -4,7 +4,7 @@
 use recount_engine::Order;
 use recount_event::family::run::RunKind;
 
-use crate::scene::{Scene, Setup, count, first, types};
+use crate::scene::{Scene, Setup, count, first, refusals, types};
 
 /// A command that says that it runs, and then runs until it is broken off.
 const LONG: &str = "echo here; sleep 600";
@@ -51,7 +51,7 @@ async fn a_tool_beyond_the_bound_waits_says_so_and_runs_in_its_turn() {
 fn one_with_server(script: &str) -> Setup {
     let server = env!("CARGO_BIN_EXE_recount-toy-mcp");
     let mcp = format!("[servers.toy]\ncommand = ['{server}', 'old']\napproval = 'auto'\n");
-    Setup { script: script.to_owned(), mcp, mcp_at_once: 1, ..Setup::default() }
+    Setup { script: script.to_owned(), mcp, mcp_at_once: 1, at_once: 2, ..Setup::default() }
 }
 
 #[tokio::test]
@@ -67,10 +67,9 @@ async fn a_run_with_a_server_beyond_the_bound_waits_says_so_and_goes_on_in_its_t
     let events = scene.until(waiting, "run.throttled").await;
     let throttled = first!(events, RunThrottled);
     assert_eq!((throttled.reason.as_str(), throttled.place), ("mcp_at_once", 1));
-    // What was done before it waited is told, and no turn was started.
-    assert_eq!((count(&events, "workspace.provisioned"), count(&events, "turn.started")), (1, 0));
+    assert_eq!((count(&events, "workspace.provisioned"), count(&events, "turn.started")), (0, 0));
 
-    // A run that may use no server is not held up by them.
+    // A run that may use no server is not held up by them, however few runs may be at work.
     let talks =
         scene.ask_for("hello", Order { tools: Some(Vec::new()), ..Order::default() }, None, None).await;
     assert_eq!(count(&scene.ended(talks).await, "run.throttled"), 0);
@@ -80,11 +79,15 @@ async fn a_run_with_a_server_beyond_the_bound_waits_says_so_and_goes_on_in_its_t
     assert_eq!(first!(scene.until(given_up, "run.throttled").await, RunThrottled).place, 2);
     scene.cancel(given_up).await;
     assert_eq!(count(&scene.ended(given_up).await, "turn.started"), 0);
+    let next = scene.ask("hello").await;
+    assert_eq!(first!(scene.until(next, "run.throttled").await, RunThrottled).place, 2);
 
     scene.cancel(running).await;
-    let events = scene.ended(waiting).await;
-    assert_eq!(types(&events).last(), Some(&"run.finished"));
-    assert_eq!((count(&events, "workspace.provisioned"), count(&events, "run.throttled")), (1, 1));
+    for run in [waiting, next] {
+        let events = scene.ended(run).await;
+        assert_eq!(types(&events).last(), Some(&"run.finished"));
+        assert_eq!((count(&events, "workspace.provisioned"), count(&events, "run.throttled")), (1, 1));
+    }
 }
 
 #[tokio::test]
@@ -110,7 +113,8 @@ async fn a_run_that_waits_for_the_one_it_started_leaves_its_place_to_it() {
     let setup = one_with_server(
         "[[scene]]\nwhen = \"the whole\"\n\
          [[scene.turn]]\ncall = [{ name = \"mcp__toy__echo\", input = { text = \"before\" } }]\n\
-         [[scene.turn]]\ncall = [{ name = \"spawn_run\", input = { prompt = \"the part\" } }]\n\
+         [[scene.turn]]\ncall = [{ name = \"spawn_run\", input = { prompt = \"the part\" } }, \
+         { name = \"spawn_run\", input = { prompt = \"the part\", tools = [\"mcp__toy__echo\"] } }]\n\
          [[scene.turn]]\ncall = [{ name = \"mcp__toy__echo\", input = { text = \"after\" } }]\n\
          [[scene.turn]]\ntext = \"All is fine.\"\n\
          [[scene]]\nwhen = \"the part\"\n\
@@ -122,7 +126,7 @@ async fn a_run_that_waits_for_the_one_it_started_leaves_its_place_to_it() {
     let events = scene.ended(run).await;
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "All is fine.", "{:?}", types(&events));
     let child = first!(events, ChildRunStarted).child_run_id.parse().unwrap();
-    assert_eq!(count(&events, "tool.completed"), 3);
+    assert_eq!(count(&events, "tool.completed"), 4, "{:?}", refusals(&events));
     let told = scene.all(child).await;
     assert_eq!((count(&told, "tool.completed"), count(&told, "run.throttled")), (1, 0));
 }

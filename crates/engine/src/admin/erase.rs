@@ -6,7 +6,7 @@
 //! and at [`Whole`].
 
 use recount_event::{Code, RunId, SessionId, TaskId};
-use recount_log::{AppendError, Guard, RowRange, WholeRows};
+use recount_log::{AppendError, FaultKind, Guard, RowRange, WholeRows};
 use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 
@@ -15,7 +15,7 @@ use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
 use crate::ground::rows::taking_away;
-use crate::write::damaged_rows::{damaged_go, is_damaged};
+use crate::write::damaged_rows::{is_damaged, take_away};
 use crate::write::request::{Erase, SubmitWithRows};
 use crate::write::with_rows::CommandWithRows;
 use crate::{Erased, Error, Whose, limits};
@@ -118,8 +118,8 @@ impl AdminHandle {
     async fn intend(&self, whole: Whole, by: &str) -> Result<(), Error> {
         let key = whole.key();
         let (store, record) = (self.ground().store(), rows::tenant_key(&key));
-        let is_whole = match store.row(whole.space(), &record).await.map_err(Error::from) {
-            Ok(Some(_)) => true,
+        match store.row(whole.space(), &record).await.map_err(Error::from) {
+            Ok(Some(_)) => {}
             Ok(None) => {
                 return Err(match whole {
                     Whole::Task(task) => self.catalogue().missing_task(task).await,
@@ -127,22 +127,29 @@ impl AdminHandle {
                 });
             }
             // What it says is lost, and that it is there is not.
-            Err(error) if error.is_damage() && is_damaged(store, whole.space(), &record).await? => false,
+            Err(error) if error.is_damage() && is_damaged(store, whole.space(), &record).await? => {}
             Err(error) => return Err(error),
-        };
+        }
         let erased_at = recount_event::time::format_ms(self.ground().world.clock.now_ms());
         let erased = whole.erased(by, erased_at);
         let mut rows = vec![
             rows::put(whole.space_erased(), key.as_str(), Guard::Absent, &erased),
             rows::put(rows::ERASING, key.as_str(), Guard::Absent, &by),
         ];
-        if is_whole {
-            rows.push(rows::delete(whole.space(), record));
-        }
         if let Whole::Session(session) = whole {
             rows.extend(self.write().setup_gone(session).await?);
         }
-        match store.append(taking_away(rows)).await {
+        let mut with_record = rows.clone();
+        with_record.push(rows::delete(whole.space(), record.as_str()));
+        let mut intended = store.append(taking_away(with_record)).await;
+        if let Err(AppendError::Fault(fault)) = &intended
+            && fault.kind == FaultKind::Corrupt
+            && is_damaged(store, whole.space(), &record).await?
+        {
+            // It goes at the end, with what else is damaged.
+            intended = store.append(taking_away(rows)).await;
+        }
+        match intended {
             Ok(_) => Ok(()),
             Err(AppendError::GuardFailed { .. }) => Err(whole.is_erased()),
             Err(error) => Err(error.into()),
@@ -190,14 +197,14 @@ impl AdminHandle {
         }
         // The record itself went with the intent, unless it was damaged.
         let record = rows::tenant_key(&key);
-        if self.ground().store().row(whole.space(), &record).await.is_err() {
-            damaged_go(self.ground().store(), &[rows::delete(whole.space(), record)]).await?;
+        if !matches!(self.ground().store().row(whole.space(), &record).await, Ok(None)) {
+            take_away(self.ground().store(), vec![rows::delete(whole.space(), record)]).await?;
         }
         let mut rows = vec![rows::delete(rows::ERASING, key.as_str())];
         if let Whole::Task(_) = whole {
             rows.push(rows::delete(rows::TASK_ACTIVE, key));
         }
-        self.ground().store().append(taking_away(rows)).await?;
+        take_away(self.ground().store(), rows).await?;
         Ok(erased)
     }
 

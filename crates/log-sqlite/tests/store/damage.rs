@@ -543,6 +543,11 @@ fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
         places(bytes, pin).into_iter().for_each(|place| bytes[place..place + pin.len()].fill(0));
     };
     assert_eq!(read(&zeroed, None, ("record.pins", "run_1")), corrupt);
+    // A neighbor with another name that is damaged hides a whole row, where its order is that of a row beyond it.
+    let hides = |bytes: &mut [u8]| flip(b"record.pinsrun_0AAAAAAAAAAA", 15, 2)(bytes);
+    let far = "run_0AAAAAAAAAAA";
+    assert_eq!(read(&|_| (), Some(far), ("record.pins", far)), Ok(true));
+    assert_eq!(read(&hides, Some(far), ("record.pins", "run_1")), corrupt);
     // Between two that are damaged it may still be the one that lies further away.
     let both = |bytes: &mut [u8]| {
         value(task)(bytes);
