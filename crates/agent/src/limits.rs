@@ -392,6 +392,9 @@ pub const TOOLS_AT_ONCE: usize = 64;
 /// runs wait in a queue, and their logs say so with `run.throttled`.
 pub const MCP_AT_ONCE: usize = 128;
 
+/// Runs of a tenant that wait so and let others work in their places; with as many, further ones keep their places.
+pub const MCP_LENDERS_MAX: u64 = 1024;
+
 /// Bytes of one piece of output; a longer one becomes several.
 pub const CHUNK_BYTES: usize = 64 << 10;
 

@@ -7,6 +7,7 @@ use recount_event::family::run::Throttled;
 use recount_event::{Draft, Payload};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::limits;
 use crate::work_places::{Waiting, WorkPlaces};
 use crate::worker::{Done, Worker};
 
@@ -31,8 +32,8 @@ impl Worker {
         }
     }
 
-    /// Waits until the run may have processes of MCP servers. It has the place until it leaves them. Others may work instead
-    /// of it while it waits, which may be long.
+    /// Waits until the run may have processes of MCP servers. It has the place until it leaves them. The wait may be long, so
+    /// others may work instead of it, as long as not too many wait so: each is in memory.
     pub(crate) async fn server_place(&mut self, opening: &mut Vec<Draft>) -> Done<()> {
         let servers = &self.agent.settings.mcp;
         if self.server_place.is_some() || !servers.starts_any(self.order.tools.as_deref()) {
@@ -45,11 +46,17 @@ impl Worker {
         }
         let waiting = self.held(&places, SERVERS, opening).await?;
         let mut watch = self.desk.watch();
-        let lent = self.desk.lend_place();
+        let lent = (waiting.place <= limits::MCP_LENDERS_MAX).then(|| self.desk.lend_place());
         let place = tokio::select! {
             biased;
             () = watch.ended() => return Err(Left::Ended),
-            place = async { let place = waiting.take().await; lent.take_back().await; place } => place,
+            place = async {
+                let place = waiting.take().await;
+                if let Some(lent) = lent {
+                    lent.take_back().await;
+                }
+                place
+            } => place,
         };
         self.server_place = Some(place);
         Ok(())
