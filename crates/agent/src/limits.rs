@@ -125,7 +125,8 @@ pub const MCP_ERROR_BYTES_MAX: usize = 2_000;
 /// Bytes of a file that holds a header; a longer one is refused when the configuration is read.
 pub const HEADER_FILE_BYTES_MAX: u64 = 16 << 10;
 
-/// How often a server is reached for a run until the run leaves its servers; then its tools are missing and calls fail with `mcp_unreachable`.
+/// How often a server is reached for a run until the run leaves its servers; then its tools are missing and calls fail
+/// with `mcp_unreachable`.
 pub const MCP_STARTS_MAX: usize = 5;
 
 /// Different messages about missing tools that one worker writes to the log; further ones are left out.
