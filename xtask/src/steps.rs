@@ -333,9 +333,9 @@ fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     if !arguments.is_empty() {
         bail!("`soak --conformance` takes nothing more, but was given {arguments:?}");
     }
-    let words = ["test", "--locked", "--workspace", "--test", "process", "--", "--nocapture", "--exact"];
+    let words = ["test", "--locked", "--workspace", "--test", "it", "--", "--nocapture", "--exact"];
     let mut cargo = command(cargo_program(), root);
-    cargo.args(words).arg("own_suite::our_own_suite_passes_level_3_over_every_transport");
+    cargo.args(words).arg("process::own_suite::our_own_suite_passes_level_3_over_every_transport");
     cargo.env("RECOUNT_CONFORMANCE_FULL", "1");
     watch(cargo)
 }
@@ -347,10 +347,10 @@ fn soak_output(root: &Path, arguments: &[String]) -> Result<bool> {
         [name, value] if name == "--bytes" => value.parse().context("--bytes takes a whole number")?,
         other => bail!("`soak --output` does not know {other:?}; it takes --bytes N"),
     };
-    let words = ["test", "--release", "--locked", "-p", "recount-cli", "--test", "process"];
+    let words = ["test", "--release", "--locked", "-p", "recount-cli", "--test", "it"];
     let mut cargo = command(cargo_program(), root);
     cargo.args(words).args(["--", "--nocapture", "--exact"]);
-    cargo.arg("outputs::a_large_output_is_saved_and_the_server_never_holds_it");
+    cargo.arg("process::outputs::a_large_output_is_saved_and_the_server_never_holds_it");
     cargo.env("RECOUNT_OUTPUT_BYTES", bytes.to_string());
     watch(cargo)
 }
@@ -370,14 +370,15 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
             other => bail!("`soak --disks` does not know {other:?}; it takes --minutes N and --seed N"),
         }
     }
-    let words = ["test", "--locked", "-p", "recount-agent", "--test", "runs", "--", "--nocapture", "--exact"];
+    let words = ["test", "--locked", "-p", "recount-agent", "--test", "it", "--", "--nocapture", "--exact"];
     let mut cargo = command(cargo_program(), root);
     // Both at the same time, on one processor, too.
     cargo
         .args(words)
         .arg("--test-threads=2")
-        .arg("disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
-    cargo.arg("disk_stories::slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outcome");
+        .arg("runs::disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
+    cargo
+        .arg("runs::disk_stories::slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outcome");
     cargo.env("RECOUNT_DISKS_SECONDS", (minutes * 60 / 2).to_string());
     cargo.env("RECOUNT_DISKS_SEED", seed.to_string());
     let in_memory = watch(cargo)?;
