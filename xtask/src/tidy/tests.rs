@@ -27,6 +27,7 @@ fn texts() -> BTreeMap<String, String> {
         ("docs/registry.lock", "run.queued\n"),
         ("testdata/events/.hashes", "0  run.queued.json\n"),
         ("testdata/events/run.queued.json", "{}\n"),
+        (super::limits_page::PAGE, "| limit | value |\n| --- | --- |\n"),
         ("web-tests/read.test.mjs", "test('reads a run', () => {});\n"),
         ("crates/engine/src/read/live.rs", "//! Head.\npub fn push_committed() {}\n"),
         ("crates/engine/src/read/publish.rs", "//! Head.\npub fn committed() {\n    push_committed();\n}\n"),
