@@ -7,6 +7,7 @@
 use std::process::Command;
 
 #[test]
+#[ignore = "full: measures with an unoptimised server"]
 fn a_smoke_run_fills_every_line_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (json, plots) = (folder.path().join("figures.json"), folder.path().join("plots"));
@@ -77,6 +78,7 @@ fn soak(words: &[&str]) -> String {
 }
 
 #[test]
+#[ignore = "full: a random walk"]
 fn a_short_soak_kills_backs_up_and_keeps_every_promise() {
     let said = soak(&["--minutes", "0.2"]);
     assert!(said.contains("every promise was kept") && said.contains("at rest:"), "{said}");
@@ -84,6 +86,7 @@ fn a_short_soak_kills_backs_up_and_keeps_every_promise() {
 }
 
 #[test]
+#[ignore = "full: a large store"]
 fn a_small_store_goes_through_everything_a_large_one_does() {
     let said = soak(&["--million", "--events", "20000"]);
     assert!(said.contains("every digest the same at each step"), "{said}");
@@ -96,6 +99,7 @@ fn count(said: &str, words: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "full: disks that fail by chance"]
 fn agents_on_failing_disks_under_sqlite_lose_no_output_unreported() {
     let said = soak(&["--disks", "--minutes", "0.2"]);
     assert!(said.contains("; 0 broken"), "{said}");
@@ -105,6 +109,7 @@ fn agents_on_failing_disks_under_sqlite_lose_no_output_unreported() {
 }
 
 #[test]
+#[ignore = "full: damage by chance"]
 fn salvage_of_damaged_folders_reports_every_loss() {
     let said = soak(&["--salvage", "--minutes", "0.2"]);
     assert!(said.contains("; 0 broken"), "{said}");

@@ -273,6 +273,7 @@ async fn a_disk_that_fails_once_at_any_write_leaves_no_kind_of_work_without_an_o
 
 /// With `RECOUNT_DISKS_SECONDS` as in `disks`.
 #[tokio::test]
+#[ignore = "full: disks that fail by chance"]
 async fn slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outcome() {
     let seeds = Seeds::of_this_run();
     let failures = stream::iter(seeds.disks()).map(|(seed, delay_max)| async move {

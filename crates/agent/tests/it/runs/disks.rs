@@ -278,6 +278,7 @@ impl Seeds {
 }
 
 #[tokio::test]
+#[ignore = "full: disks that fail by chance"]
 async fn slow_and_failing_disks_by_chance_lose_nothing_silently() {
     let seeds = Seeds::of_this_run();
     let disks = seeds.disks().map(|(seed, delay_max)| -> Disk {

@@ -45,6 +45,7 @@ fn passes(run: &SuiteRun, level: u8) {
 }
 
 #[test]
+#[ignore = "full: needs the public AAEP suite"]
 fn the_public_suite_passes_over_http_at_each_level() {
     let data = tempfile::tempdir().unwrap();
     let server = producer(data.path(), true);
@@ -54,6 +55,7 @@ fn the_public_suite_passes_over_http_at_each_level() {
 }
 
 #[test]
+#[ignore = "full: needs the public AAEP suite"]
 fn the_public_suite_passes_over_websocket_at_each_level() {
     let data = tempfile::tempdir().unwrap();
     let server = producer(data.path(), true);
@@ -64,6 +66,7 @@ fn the_public_suite_passes_over_websocket_at_each_level() {
 }
 
 #[test]
+#[ignore = "full: needs the public AAEP suite"]
 fn without_the_id_before_the_session_the_public_suite_misses_its_start_and_nothing_else() {
     let data = tempfile::tempdir().unwrap();
     let server = producer(data.path(), false);
@@ -92,6 +95,7 @@ fn with_a_port_of_its_own(data: &Path) -> (Server, String) {
 }
 
 #[test]
+#[ignore = "full: needs the public AAEP suite"]
 fn the_public_suite_passes_at_the_root_of_a_port_of_its_own() {
     let data = tempfile::tempdir().unwrap();
     let (server, root) = with_a_port_of_its_own(data.path());
@@ -172,6 +176,7 @@ fn is_read(server: &Server) {
 const SLOW: &str = "Please use a tool that takes too long and is given up.";
 
 #[test]
+#[ignore = "full: needs the public AAEP tools"]
 fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_recorder() {
     let data = tempfile::tempdir().unwrap();
     let server = producer(data.path(), false);
@@ -217,6 +222,7 @@ fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_reco
 }
 
 #[test]
+#[ignore = "full: needs the public AAEP tools"]
 fn what_our_recorder_records_of_the_server_the_public_recorder_hears_from_our_player() {
     let data = tempfile::tempdir().unwrap();
     let server = producer(data.path(), false);
