@@ -19,8 +19,9 @@ const TIMES: &str = "test-times.json";
 /// Multiplies the number of random cases in tests that draw them.
 const FACTOR: &str = "RECOUNT_TEST_FACTOR";
 
-/// The factor of the full tier.
+/// The factor of the full tier, and ten times the cases that property tests have by default.
 const FULL_FACTOR: &str = "10";
+const FULL_CASES: &str = "2560";
 
 /// One test program that cargo built.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub(crate) fn jobs(
             let mut command = run(program);
             command.args([&test, "--exact", "--include-ignored", "--nocapture"]);
             if tier == Tier::Full {
-                command.env(FACTOR, FULL_FACTOR);
+                command.env(FACTOR, FULL_FACTOR).env("PROPTEST_CASES", FULL_CASES);
             }
             found.push((size, Job { suite: program.suite.clone(), name: test, command }));
         }

@@ -147,6 +147,7 @@ const LAB: &[CrateEdges] = &[
         never: &[],
     },
     CrateEdges { folder: "playback", uses: &["world"], never: &["reqwest"] },
+    CrateEdges { folder: "tier", uses: &[], never: &[] },
 ];
 
 /// Crates behind a seam; naming one is choosing it, which only these do, in their tests too.

@@ -7,6 +7,7 @@ use std::path::Path;
 use recount_log::conformance::block_on;
 use recount_log::{Damage, Fault, FaultKind, ReadBound, Row, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
+use recount_tier::times;
 
 use super::work::{Dice, Whole, all_rows, close, land, open, records, row, scratch, whole};
 
@@ -208,16 +209,17 @@ fn flip(folder: &Path, bytes: &[u8], bit: usize, written: &Whole, counts: &mut C
 }
 
 #[test]
+#[ignore = "full: flipped bits by chance"]
 fn no_flipped_bit_is_ever_returned() {
     let folder = scratch();
     let written = filled(folder.path());
     let bytes = std::fs::read(folder.path().join("recount.db")).unwrap();
     let (mut dice, mut counts) = (Dice(SEED), Counts::default());
-    for n in 0..FLIPS {
+    for n in 0..times(FLIPS) {
         let bit = dice.below(bytes.len() * 8);
         let place = format!("seed {SEED}, flip {n} (byte {}, bit {})", bit / 8, bit % 8);
         flip(folder.path(), &bytes, bit, &written, &mut counts, &place);
     }
-    println!("{FLIPS} flips of seed {SEED}: {counts:?}");
+    println!("{} flips of seed {SEED}: {counts:?}", times(FLIPS));
     assert!(counts.reported > 0, "{counts:?}");
 }

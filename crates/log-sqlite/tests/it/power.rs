@@ -12,6 +12,7 @@ use bytes::Bytes;
 use recount_log::conformance::{ALL, block_on, both, cut, erase};
 use recount_log::{Append, Guard, MemoryStore, RowPut, Store};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
+use recount_tier::times;
 
 use super::shim::{Disk, Note, Op, Shim};
 use super::work::{Dice, is_half_sealed, land, open, records, scratch};
@@ -266,8 +267,9 @@ fn cuts(
 }
 
 #[test]
+#[ignore = "full: power cuts by chance"]
 fn every_acknowledged_append_survives_a_power_cut() {
-    let outcomes = cuts(Durability::Strict, 0..SEEDS, Demand::Acknowledged, |_, _| true);
+    let outcomes = cuts(Durability::Strict, 0..times(SEEDS), Demand::Acknowledged, |_, _| true);
     let (mut acknowledged, mut unasked, mut half_sealed) = (0, 0, 0);
     for outcome in &outcomes {
         let found = outcome.as_ref().unwrap();
@@ -276,8 +278,9 @@ fn every_acknowledged_append_survives_a_power_cut() {
         half_sealed += usize::from(found.half_sealed);
     }
     tell(format_args!(
-        "{} power cuts: {acknowledged} acknowledged appends, all there; {unasked} more were there unanswered; {half_sealed} came between chunks and their groups",
-        outcomes.len()
+        "{} power cuts of {} seeds from 0 on: {acknowledged} acknowledged appends, all there; {unasked} more were there unanswered; {half_sealed} came between chunks and their groups",
+        outcomes.len(),
+        times(SEEDS),
     ));
     assert!(outcomes.len() >= 200);
     assert!(half_sealed > 20, "the cuts come between chunks and their groups");
@@ -285,6 +288,7 @@ fn every_acknowledged_append_survives_a_power_cut() {
 }
 
 #[test]
+#[ignore = "full: power cuts by chance"]
 fn the_runs_copy_and_begin_the_log_again_and_half_of_them_seal_and_take_away() {
     let runs: Vec<Run> = (0..SEEDS).map(|seed| run(seed, Durability::Strict)).collect();
     let restarts: usize = runs.iter().map(restarts).sum();

@@ -14,6 +14,7 @@ use recount_event::family::approval::Decision;
 use recount_event::{Event, ForeignId, Json, Payload, RunId, Stamp};
 use recount_face_aaep::speech::Speech;
 use recount_run::{CancelledBy, Command, PromptKind, PromptName, State, apply, audit, decide};
+use recount_tier::times;
 
 use super::holds::holds;
 
@@ -401,7 +402,7 @@ fn look(events: &[Event], seen: &mut Seen) {
 
 /// As many as `PROPTEST_CASES` says, for those who have an hour.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(96)
+    u32::try_from(times(96)).unwrap()
 }
 
 #[test]

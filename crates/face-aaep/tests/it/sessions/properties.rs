@@ -4,12 +4,13 @@
 use proptest::prelude::*;
 use recount_face_aaep::speech::Speech;
 use recount_run::generate::own_run;
+use recount_tier::times;
 
 use super::holds::{holds, told};
 
 /// As many as `PROPTEST_CASES` says, for those who have an hour.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(96)
+    u32::try_from(times(96)).unwrap()
 }
 
 proptest! {

@@ -9,6 +9,7 @@ use recount_event::family::turn;
 use recount_event::{Event, ForeignId, Payload};
 use recount_face_aap::project::{Mode, Projector};
 use recount_run::generate::own_run;
+use recount_tier::times;
 use serde_json::{Map, Value, json};
 
 use super::checker::{Folded, Session, Wanted, as_deltas_tell, check, joined_text};
@@ -18,7 +19,7 @@ use super::told::{
 
 /// As many as `PROPTEST_CASES` says, for those who have an hour.
 fn cases(usual: u32) -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    u32::try_from(times(usual.into())).unwrap()
 }
 
 fn numbers() -> impl Strategy<Value = Vec<u16>> {
