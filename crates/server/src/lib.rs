@@ -41,6 +41,9 @@ mod upgradable;
 pub mod verify;
 mod web;
 
+/// Futures are boxed so that their bodies are compiled here, once (`docs/decisions/0083`).
+pub(crate) use async_recursion::async_recursion as boxed;
+
 pub use agents::default_system_prompt;
 pub use config::{Aaep, Aap, Agents, Config, Options, Runs};
 pub use error::StartError;

@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Gate, Keys};
 use crate::audit::Audit;
 use crate::backup::Backups;
+use crate::boxed;
 use crate::config::{Aaep, Aap, RoomAccess};
 use crate::connection::ServerContext;
 use crate::connection_limits::ConnectionLimits;
@@ -53,12 +54,14 @@ pub struct Running {
 
 impl Running {
     /// Binds, then opens the engine on a store and listens.
+    #[boxed]
     pub async fn start(store: Arc<dyn Store>, world: World, bind: SocketAddr) -> Result<Self, StartError> {
         Running::on(claim(bind).await?, store, world, None, Entry::default(), shapes()).await
     }
 
     /// The same with a home, so that operators can request backups and health checks, and with rules of
     /// access.
+    #[boxed]
     pub async fn start_at_home(
         store: Arc<dyn Store>,
         world: World,
@@ -71,6 +74,7 @@ impl Running {
     }
 
     /// The same on a bound address; early connections wait until the engine is open.
+    #[boxed]
     pub(crate) async fn on(
         listener: TcpListener,
         store: Arc<dyn Store>,
@@ -140,6 +144,7 @@ impl Running {
     }
 
     /// Stops accepting, lets streams go, lets writers finish, closes the store.
+    #[boxed]
     pub async fn stop(self) -> usize {
         // Before the writers end. Later removals are in the log only.
         if let Some(audit) = self.gate.tenants.audit() {

@@ -56,13 +56,21 @@ impl<E: Fn(&str) -> Option<String>> Lookup<E> {
         flag: Option<String>,
         default: impl FnOnce() -> String,
     ) -> String {
+        // Compiled for each setting, so all but the default is elsewhere.
+        let (value, source) = self.configured(key, flag).unwrap_or_else(|| (default(), Source::Default));
+        self.remember(key, value, source)
+    }
+
+    fn configured(&mut self, key: &'static str, flag: Option<String>) -> Option<(String, Source)> {
         let name = variable(key);
-        let (value, source) = match (flag, self.variable(&name), self.values.remove(key)) {
-            (Some(value), _, _) => (value, Source::Flag),
-            (None, Some(value), _) => (value, Source::Environment(name)),
-            (None, None, Some(value)) => (value, Source::File(self.file.clone())),
-            (None, None, None) => (default(), Source::Default),
-        };
+        match (flag, self.variable(&name), self.values.remove(key)) {
+            (Some(value), _, _) => Some((value, Source::Flag)),
+            (None, Some(value), _) => Some((value, Source::Environment(name))),
+            (None, None, value) => Some((value?, Source::File(self.file.clone()))),
+        }
+    }
+
+    fn remember(&mut self, key: &'static str, value: String, source: Source) -> String {
         self.settings.push(Setting { key, value: value.clone(), source });
         value
     }

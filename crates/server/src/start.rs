@@ -13,6 +13,7 @@ use serde_json::json;
 use tracing::level_filters::LevelFilter;
 
 use crate::agents::{self, AgentPool};
+use crate::boxed;
 use crate::config::{Config, LogFormat, Options};
 use crate::files::in_words;
 use crate::running::{Entry, claim};
@@ -156,6 +157,7 @@ pub struct Unfinished {
 
 impl Inside {
     /// Starts executing the runs of this server, including unfinished ones.
+    #[boxed]
     pub async fn work(&self) -> Result<(), StartError> {
         attach_agents(&self.running, self.pool.clone()).await
     }
@@ -175,6 +177,7 @@ impl Inside {
 
     /// Cancels these runs of [`Inside::unfinished`]. Call it before [`Inside::work`], so that none of them is executed
     /// further.
+    #[boxed]
     pub async fn abandon(&self, runs: &[Unfinished]) -> Result<(), StartError> {
         for (tenant, engine) in self.running.gate.tenants.all() {
             for left in runs.iter().filter(|left| *left.tenant == *tenant) {
@@ -192,6 +195,7 @@ impl Inside {
 
 /// Starts a server within this program, configured as `serve` would be. No run is worked at until [`Inside::work`] is
 /// called. The caller ends it with [`Running::stop`].
+#[boxed]
 pub async fn start_inside(options: Options) -> Result<Inside, StartError> {
     let config = Config::settle(options, |name| std::env::var(name).ok())?;
     let world = World::real();
@@ -244,6 +248,7 @@ fn in_short(unfinished: &[Unfinished]) -> Option<String> {
 }
 
 /// Everything configured, assembled and listening. No agent executes runs yet.
+#[boxed]
 async fn assemble(
     config: &Config,
     world: World,

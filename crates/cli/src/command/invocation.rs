@@ -2,6 +2,8 @@
 //!
 //! It must not know verbs. Look at [`Invocation`].
 
+use std::pin::{Pin, pin};
+
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 use recount_client::Client;
@@ -92,13 +94,26 @@ impl Asking {
 
 /// Waits for work on this thread.
 pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let mut result = None;
+    run_to_end(pin!(async { result = Some(work.await) }))?;
+    result.expect("the runtime runs work to its end")
+}
+
+/// Not generic, so that the code of the runtime is compiled once and not for each verb.
+fn run_to_end(work: Pin<&mut dyn Future<Output = ()>>) -> Result<(), Failure> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().map_err(no_runtime)?.block_on(work)
+    builder.enable_all().build().map_err(no_runtime)?.block_on(work);
+    Ok(())
 }
 
 /// Waits for work of a verb that may be a server itself. What still waits when it is done, such as for a typed line, is
 /// dropped.
 pub(super) fn block_on_threads(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    run_on_threads(pin!(work))
+}
+
+/// As [`run_to_end`].
+fn run_on_threads(work: Pin<&mut dyn Future<Output = Result<(), Failure>>>) -> Result<(), Failure> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(limits::STAYING_THREADS).enable_all();
     let runtime = builder.build().map_err(no_runtime)?;

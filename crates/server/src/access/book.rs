@@ -13,6 +13,7 @@ use serde_json::json;
 use super::token::{created, new_token, public_token};
 use crate::StartError;
 use crate::audit::{self, AuditKind};
+use crate::boxed;
 use crate::tenant_folder::{TENANT_DEFAULT, folder_within};
 
 /// The folder is locked until this is closed.
@@ -28,6 +29,7 @@ impl Book {
     }
 
     /// A token, and the store of its tenant when it is the first of one.
+    #[boxed]
     pub async fn add(&self, request: AddToken) -> Result<AddedToken, StartError> {
         let tenant = request.tenant.clone().unwrap_or_else(|| TENANT_DEFAULT.to_owned());
         let new = new_token(request, tenant, &Caller::operator())
@@ -41,6 +43,7 @@ impl Book {
         Ok(AddedToken { secret: secret.reveal().to_owned(), token: public_token(row) })
     }
 
+    #[boxed]
     pub async fn list(&self) -> Result<Page<Token>, StartError> {
         let TokenRows { whole, damaged } = recount_engine::tokens(&self.store).await.map_err(failed)?;
         let tokens = whole.into_iter().map(public_token).collect();
@@ -48,6 +51,7 @@ impl Book {
     }
 
     /// Whether there was one.
+    #[boxed]
     pub async fn remove(&self, id: &str) -> Result<bool, StartError> {
         let Ok(id) = id.parse() else { return Ok(false) };
         let was_there = recount_engine::remove_token(&self.store, id).await.map_err(failed)?;
@@ -58,6 +62,7 @@ impl Book {
         Ok(was_there)
     }
 
+    #[boxed]
     pub async fn close(self) -> Result<(), StartError> {
         close(self.store).await
     }

@@ -7,6 +7,7 @@ use recount_log::{Fault, FaultKind, Integrity, ReadBound, Record, Store, StreamK
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::{Checker, Noted, VerifyReport};
+use crate::boxed;
 use crate::tenant_folder::{loss_of_tenants, tenant_folders};
 use crate::{StartError, audit, limits};
 
@@ -147,6 +148,7 @@ fn one_store(data: &Path, noted: &[Noted]) -> Result<Survey, StartError> {
 
 /// Seals all that a folder holds, without waiting for its age. For tests of damage to what is sealed.
 #[doc(hidden)]
+#[boxed]
 pub async fn seal(data: &Path) -> Result<(), StartError> {
     let store = SqliteStore::open(SqliteOptions::new(data)).map_err(|fault| refused(&fault))?;
     store.seal_now().await.map_err(|fault| refused(&fault))?;
