@@ -15,7 +15,7 @@ const VARIABLE: &str = "RECOUNT_BLESS";
 /// Rewrites, then prints the statistics of the change.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let targets = find(root)?;
-    ensure!(!targets.is_empty(), "no test under crates/ looks at {VARIABLE}");
+    ensure!(!targets.is_empty(), "no test under crates/ and lab/ looks at {VARIABLE}");
     let mut all_passed = true;
     for (package, selection) in &targets {
         let mut cargo = command(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), root);
@@ -30,8 +30,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
 /// Packages with the targets in which the word stands.
 fn find(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
     let mut targets: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for entry in std::fs::read_dir(root.join("crates"))? {
-        let folder = entry?.path();
+    for folder in [list(&root.join("crates"))?, list(&root.join("lab"))?].concat() {
         let package = format!("recount-{}", folder.file_name().unwrap_or_default().to_string_lossy());
         let mut selection = Vec::new();
         if speaks_of_it(&folder.join("src"))? {
@@ -97,7 +96,7 @@ mod tests {
             ("crates/server/tests/http.rs", ""),
             ("crates/server/tests/support/golden.rs", "RECOUNT_BLESS"),
             ("crates/log/src/lib.rs", ""),
-            ("crates/sim/src/main.rs", "RECOUNT_BLESS"),
+            ("lab/sim/src/main.rs", "RECOUNT_BLESS"),
             ("crates/cli/tests/quiet/main.rs", ""),
             ("crates/cli/tests/transcripts/main.rs", ""),
             ("crates/cli/tests/transcripts/help.rs", "RECOUNT_BLESS"),

@@ -7,7 +7,7 @@ mod known;
 
 use super::Report;
 use super::ratchet::{Counts, Known, Ratchet};
-use super::tree::{Tree, crate_of};
+use super::tree::{Tree, crate_folder_of};
 use known::KNOWN;
 
 const RULE: &str = "homonyms";
@@ -22,10 +22,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
 fn check_against(tree: &Tree, known: &[Known], report: &mut Report) {
     let mut counts = Counts::new();
     for (path, source) in tree.sources.iter().filter(|(path, _)| path.contains("/src/")) {
-        let place = match crate_of(path) {
-            Some(name) => format!("crates/{name}"),
-            None => "xtask".to_owned(),
-        };
+        let place = crate_folder_of(path).unwrap_or("xtask").to_owned();
         for at in 1..source.tokens.len() {
             let (Some(before), Some(name)) = (source.name(at - 1), source.name(at)) else { continue };
             let is_type = DECLARES.contains(&before) && name.starts_with(char::is_uppercase);
@@ -53,6 +50,7 @@ mod tests {
     fn a_name_for_two_types_of_a_crate_is_refused() {
         refused_at(PATH, "//! Head.\nstruct Twofold;\nmod part { enum Twofold {} }\n", RULE, 3);
         refused_at(PATH, "//! Head.\npub trait Twofold {}\nfn f() { struct Twofold; }\n", RULE, 3);
+        refused_at("lab/sim/src/new.rs", "//! Head.\nstruct Twofold;\nenum Twofold {}\n", RULE, 3);
         refused_at("xtask/src/new.rs", "//! Head.\nstruct Twofold;\nenum Twofold {}\n", RULE, 3);
     }
 

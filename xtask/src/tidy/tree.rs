@@ -91,9 +91,19 @@ impl Tree {
     }
 }
 
-/// The crate a path belongs to: `event` for `crates/event/src/id.rs`.
+/// The folders of crates: those of the product, and those that only test or measure it.
+pub(crate) const CRATE_FOLDERS: [&str; 2] = ["crates", "lab"];
+
+/// The crate a path belongs to: `event` for `crates/event/src/id.rs`, `sim` for `lab/sim/src/main.rs`.
 pub(crate) fn crate_of(path: &str) -> Option<&str> {
-    path.strip_prefix("crates/")?.split('/').next()
+    crate_folder_of(path)?.rsplit('/').next()
+}
+
+/// The folder of the crate a path belongs to: `lab/sim` for `lab/sim/src/main.rs`.
+pub(crate) fn crate_folder_of(path: &str) -> Option<&str> {
+    let (top, rest) = path.split_once('/')?;
+    let name = rest.split('/').next()?;
+    CRATE_FOLDERS.contains(&top).then(|| &path[..top.len() + 1 + name.len()])
 }
 
 fn read_folder(root: &Path, folder: &str, texts: &mut BTreeMap<String, String>) -> Result<()> {

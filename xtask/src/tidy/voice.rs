@@ -7,7 +7,7 @@ mod known;
 
 use super::Report;
 use super::ratchet::{Counts, Known, Ratchet};
-use super::tree::Tree;
+use super::tree::{Tree, crate_folder_of};
 use known::KNOWN;
 
 const RULE: &str = "voice";
@@ -58,8 +58,8 @@ fn check_against(tree: &Tree, known: &[Known], report: &mut Report) {
 
 /// The crate or the folder at the top.
 fn place(path: &str) -> String {
-    let deep = if path.starts_with("crates/") { 2 } else { 1 };
-    path.split('/').take(deep).collect::<Vec<_>>().join("/")
+    let top = || path.split('/').next().unwrap_or(path);
+    crate_folder_of(path).unwrap_or_else(top).to_owned()
 }
 
 fn words(line: &str, word: &str) -> usize {

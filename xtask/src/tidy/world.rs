@@ -79,13 +79,13 @@ mod tests {
     fn clock_entropy_and_spawning_are_refused_outside_world() {
         for line in LINES {
             for path in
-                ["crates/engine/src/writer.rs", "crates/cli/src/command/run.rs", "crates/sim/src/main.rs"]
+                ["crates/engine/src/writer.rs", "crates/cli/src/command/run.rs", "lab/sim/src/main.rs"]
             {
                 refused_at(path, &format!("//! Head.\n{line}\n"), "rule 2", 2);
             }
             clean("crates/world/src/clock.rs", &format!("//! Head.\n{line}\n"));
             clean("crates/engine/tests/load.rs", &format!("//! Head.\n{line}\n"));
-            clean("crates/bench/src/client/read.rs", &format!("//! Head.\n{line}\n"));
+            clean("lab/bench/src/client/read.rs", &format!("//! Head.\n{line}\n"));
         }
     }
 

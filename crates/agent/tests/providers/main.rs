@@ -1,6 +1,6 @@
 //! Providers of models, asked over real sockets: what they say, how they fail, and what they are sent.
 //!
-//! Every scenario is a recording of `crates/playback`, and most are played in both protocols.
+//! Every scenario is a recording of `lab/playback`, and most are played in both protocols.
 
 #![allow(clippy::unwrap_used)]
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::source::{PathUse, Source, is_test_file};
-use super::super::tree::Tree;
+use super::super::tree::{Tree, crate_of};
 
 /// One use of a sibling.
 pub(super) struct Arrow {
@@ -41,8 +41,8 @@ pub(super) fn folders(tree: &Tree) -> BTreeMap<String, Vec<Arrow>> {
 
 /// The folder of the crate's root and the module's path in it; nothing for test code.
 fn module_of(path: &str) -> Option<(&str, Vec<&str>)> {
-    let shipped = path.starts_with("crates/") || path.starts_with("xtask/");
-    if !shipped || (is_test_file(path) && !path.contains("/src/conformance/")) {
+    let has_modules = crate_of(path).is_some() || path.starts_with("xtask/");
+    if !has_modules || (is_test_file(path) && !path.contains("/src/conformance/")) {
         return None;
     }
     let after = path.find("/src/")? + "/src/".len();
