@@ -1,8 +1,8 @@
-//! Which crate may use which. [`CRATES`] is the table of ARCHITECTURE.md; the two change together,
+//! Which crate may use which. [`CRATES`] and [`LAB`] are the tables of ARCHITECTURE.md; they change together,
 //! and with a page in `docs/decisions/`.
 
 use super::Report;
-use super::tree::{Package, Tree};
+use super::tree::{CRATE_FOLDERS, Package, Tree};
 
 const RULE: &str = "edges";
 const MAP: &str = "ARCHITECTURE.md";
@@ -96,6 +96,11 @@ const CRATES: &[CrateEdges] = &[
         uses: &["json", "transport", "server", "client", "face-acp", "record", "aaep-kit"],
         never: &["axum"],
     },
+    CrateEdges { folder: "xtask", uses: &[], never: &[] },
+];
+
+/// What only tests or measures the product, under `lab/`. No crate of the product uses one of these, except in its tests.
+const LAB: &[CrateEdges] = &[
     CrateEdges {
         folder: "sim",
         uses: &[
@@ -142,7 +147,6 @@ const CRATES: &[CrateEdges] = &[
         never: &[],
     },
     CrateEdges { folder: "playback", uses: &["world"], never: &["reqwest"] },
-    CrateEdges { folder: "xtask", uses: &[], never: &[] },
 ];
 
 /// Crates behind a seam; naming one is choosing it, which only these do, in their tests too.
@@ -160,7 +164,8 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
         report.refuse(MAP, 1, RULE, "the map of the house is missing");
         return;
     };
-    for package in tree.packages.iter().filter(|package| package.folder.starts_with("crates/")) {
+    let is_crate = |package: &&Package| CRATE_FOLDERS.contains(&top(&package.folder));
+    for package in tree.packages.iter().filter(is_crate) {
         let folder = short(&package.folder);
         if !map.contains(&format!("`{folder}`")) {
             report.refuse(MAP, 1, RULE, format!("says nothing of the crate `{folder}`"));
@@ -179,7 +184,8 @@ fn check_package(tree: &Tree, package: &Package, report: &mut Report) {
             format!("package `{}` must be called `recount-{folder}`", package.name),
         );
     }
-    let Some(row) = CRATES.iter().find(|row| row.folder == folder) else {
+    let table = if is_lab(package) { LAB } else { CRATES };
+    let Some(row) = table.iter().find(|row| row.folder == folder) else {
         let message = format!("the crate `{folder}` is not in the table; a new one is a decision");
         report.refuse(&manifest, 1, RULE, message);
         return;
@@ -205,7 +211,11 @@ fn check_package(tree: &Tree, package: &Package, report: &mut Report) {
             }
             continue;
         };
-        if PLUGS.contains(&ours) && !CHOOSERS.contains(&folder) {
+        let of_lab = tree.packages.iter().any(|other| other.name == dependency.name && is_lab(other));
+        if of_lab && !dependency.dev && !is_lab(package) {
+            let message = format!("`{folder}` must not use `{ours}` of lab/, except as a dev-dependency");
+            report.refuse(&manifest, line, RULE, message);
+        } else if PLUGS.contains(&ours) && !CHOOSERS.contains(&folder) {
             report.refuse(
                 &manifest,
                 line,
@@ -216,6 +226,14 @@ fn check_package(tree: &Tree, package: &Package, report: &mut Report) {
             report.refuse(&manifest, line, RULE, format!("`{folder}` must not use `{ours}`"));
         }
     }
+}
+
+fn is_lab(package: &Package) -> bool {
+    top(&package.folder) == "lab"
+}
+
+fn top(folder: &str) -> &str {
+    folder.split('/').next().unwrap_or(folder)
 }
 
 fn short(folder: &str) -> &str {
@@ -263,6 +281,30 @@ mod tests {
     }
 
     #[test]
+    fn only_tests_of_the_product_may_use_a_crate_of_the_lab() {
+        for folder in ["event", "server"] {
+            assert_eq!(refused(folder, "recount-sim", false), [(6, RULE)], "{folder}");
+            assert_eq!(refused(folder, "recount-sim", true), [], "{folder}");
+        }
+        let mut tree = clean_tree();
+        depend(&mut tree, "server", "recount-sim", false);
+        let finding = &judge(&tree).findings[0];
+        assert_eq!(finding.message, "`server` must not use `sim` of lab/, except as a dev-dependency");
+        assert_eq!(refused("sim", "recount-engine", false), []);
+        assert_eq!(refused("sim", "recount-cli", false), [(6, RULE)]);
+    }
+
+    #[test]
+    fn a_crate_is_in_the_table_of_its_folder() {
+        for (name, folder) in [("recount-bench", "crates/bench"), ("recount-json", "lab/json")] {
+            let mut tree = clean_tree();
+            tree.packages.push(Package { name: name.into(), folder: folder.into(), dependencies: vec![] });
+            let report = judge(&tree);
+            assert!(rules_at(&report, &format!("{folder}/Cargo.toml")).contains(&RULE), "{folder}");
+        }
+    }
+
+    #[test]
     fn a_crate_that_is_not_in_the_table_or_on_the_map_is_refused() {
         let mut tree = clean_tree();
         tree.packages.push(Package {
@@ -277,10 +319,11 @@ mod tests {
 
     #[test]
     fn the_table_has_no_unknown_names_and_no_circle() {
-        for (at, row) in CRATES.iter().enumerate() {
+        let rows: Vec<&CrateEdges> = CRATES.iter().chain(LAB).collect();
+        for (at, row) in rows.iter().enumerate() {
             for used in row.uses {
                 let place =
-                    CRATES.iter().position(|row| row.folder == *used).expect("the table knows what it names");
+                    rows.iter().position(|row| row.folder == *used).expect("the table knows what it names");
                 assert!(place < at, "{} uses {used}, which stands below it", row.folder);
             }
         }

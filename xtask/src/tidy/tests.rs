@@ -10,11 +10,19 @@ use super::{Finding, Report, examine, judge};
 
 const MANIFEST: &str = "[package]\nname = \"recount-NAME\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n";
 
-const FOLDERS: &[&str] = &["event", "run", "log", "engine", "server", "face-aep"];
+const FOLDERS: &[&str] = &[
+    "crates/event",
+    "crates/run",
+    "crates/log",
+    "crates/engine",
+    "crates/server",
+    "crates/face-aep",
+    "lab/sim",
+];
 
 fn texts() -> BTreeMap<String, String> {
     let mut texts: BTreeMap<String, String> = [
-        ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n"),
+        ("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\", \"lab/*\"]\n"),
         ("Cargo.lock", "version = 4\n"),
         ("docs/registry.lock", "run.queued\n"),
         ("testdata/events/.hashes", "0  run.queued.json\n"),
@@ -28,9 +36,10 @@ fn texts() -> BTreeMap<String, String> {
     .into();
     let mut map = String::from("# Map\n");
     for folder in FOLDERS {
-        texts.insert(format!("crates/{folder}/Cargo.toml"), MANIFEST.replace("NAME", folder));
-        texts.insert(format!("crates/{folder}/src/lib.rs"), "//! Head.\n".into());
-        map.push_str(&format!("`{folder}`\n"));
+        let name = name_of(folder);
+        texts.insert(format!("{folder}/Cargo.toml"), MANIFEST.replace("NAME", name));
+        texts.insert(format!("{folder}/src/lib.rs"), "//! Head.\n".into());
+        map.push_str(&format!("`{name}`\n"));
     }
     texts.insert("ARCHITECTURE.md".into(), map);
     let head = "| id | requirement | built in | test |\n| --- | --- | --- | --- |\n";
@@ -45,14 +54,18 @@ fn texts() -> BTreeMap<String, String> {
     texts
 }
 
+fn name_of(folder: &str) -> &str {
+    folder.rsplit('/').next().unwrap_or(folder)
+}
+
 /// Nothing to refuse and nothing to note.
 pub(super) fn clean_tree() -> Tree {
     let texts = texts();
     let packages = FOLDERS
         .iter()
         .map(|folder| Package {
-            name: format!("recount-{folder}"),
-            folder: format!("crates/{folder}"),
+            name: format!("recount-{}", name_of(folder)),
+            folder: (*folder).to_owned(),
             dependencies: Vec::new(),
         })
         .collect();
@@ -72,11 +85,14 @@ pub(super) fn with(path: &str, text: &str) -> Tree {
 
 /// Adds a dependency, as the sixth line of the manifest.
 pub(super) fn depend(tree: &mut Tree, folder: &str, on: &str, dev: bool) {
-    let path = format!("crates/{folder}");
-    let package =
-        tree.packages.iter_mut().find(|package| package.folder == path).expect("the crate is there");
+    let package = tree
+        .packages
+        .iter_mut()
+        .find(|package| name_of(&package.folder) == folder)
+        .expect("the crate is there");
     package.dependencies.push(Dependency { name: on.to_owned(), dev });
-    let manifest = tree.texts.get_mut(&format!("{path}/Cargo.toml")).expect("the manifest is there");
+    let path = format!("{}/Cargo.toml", package.folder);
+    let manifest = tree.texts.get_mut(&path).expect("the manifest is there");
     manifest.push_str(&format!("{on}.workspace = true\n"));
 }
 
