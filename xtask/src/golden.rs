@@ -3,7 +3,7 @@
 //! Such tests look at `RECOUNT_BLESS`, and are found by that word. Whether a change is right is for the
 //! reader of the diff.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, ensure};
@@ -12,51 +12,82 @@ use crate::child::{command, watch};
 
 const VARIABLE: &str = "RECOUNT_BLESS";
 
+/// The binary of a crate's integration tests, and its folder below `tests`.
+const MERGED: &str = "it";
+
 /// Rewrites, then prints the statistics of the change.
 pub(crate) fn run(root: &Path) -> Result<bool> {
-    let targets = find(root)?;
-    ensure!(!targets.is_empty(), "no test under crates/ and lab/ looks at {VARIABLE}");
+    let packages = find(root)?;
+    ensure!(!packages.is_empty(), "no test under crates/ and lab/ looks at {VARIABLE}");
     let mut all_passed = true;
-    for (package, selection) in &targets {
-        let mut cargo = command(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), root);
-        cargo.args(["test", "--locked", "--quiet", "-p", package]).args(selection).env(VARIABLE, "1");
-        all_passed &= watch(cargo)?;
+    for (package, selections) in &packages {
+        for selection in selections {
+            let mut cargo = command(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), root);
+            cargo.args(["test", "--locked", "--quiet", "-p", package]).args(selection).env(VARIABLE, "1");
+            all_passed &= watch(cargo)?;
+        }
     }
     let mut diff = command("git", root);
     diff.args(["--no-pager", "diff", "--stat"]);
     Ok(watch(diff)? && all_passed)
 }
 
-/// Packages with the targets in which the word stands.
-fn find(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
-    let mut targets: BTreeMap<String, Vec<String>> = BTreeMap::new();
+/// Packages, each with the selections of tests that look at the variable: one call of `cargo test` for each.
+fn find(root: &Path) -> Result<BTreeMap<String, Vec<Vec<String>>>> {
+    let mut packages = BTreeMap::new();
     for folder in [list(&root.join("crates"))?, list(&root.join("lab"))?].concat() {
         let package = format!("recount-{}", folder.file_name().unwrap_or_default().to_string_lossy());
-        let mut selection = Vec::new();
+        let mut selections = Vec::new();
         if speaks_of_it(&folder.join("src"))? {
             let kind = if folder.join("src/lib.rs").is_file() { "--lib" } else { "--bins" };
-            selection.push(kind.to_owned());
+            selections.push(vec![kind.to_owned()]);
         }
-        let mut tests = list(&folder.join("tests"))?;
-        tests.sort();
-        // A folder without `main.rs` is no test but a helper of those beside it.
-        let is_target = |path: &Path| path.is_file() || path.join("main.rs").is_file();
-        let (targets_there, helpers): (Vec<_>, Vec<_>) = tests.into_iter().partition(|path| is_target(path));
-        let mut shared = false;
-        for helper in &helpers {
-            shared |= speaks_of_it(helper)?;
+        let tests = folder.join("tests");
+        let modules = blessing_modules(&tests.join(MERGED))?;
+        if !modules.is_empty() {
+            let filters = modules.into_iter().map(|module| format!("{module}::"));
+            selections.push(["--test", MERGED, "--"].map(str::to_owned).into_iter().chain(filters).collect());
         }
-        for target in targets_there {
-            if shared || speaks_of_it(&target)? {
-                let name = target.file_stem().unwrap_or_default().to_string_lossy();
-                selection.extend(["--test".to_owned(), name.into_owned()]);
+        // Tests that need a process of their own.
+        let mut targets = list(&tests)?;
+        targets.sort();
+        for target in targets {
+            if target.is_file() && speaks_of_it(&target)? {
+                let name = target.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                selections.push(vec!["--test".to_owned(), name]);
             }
         }
-        if !selection.is_empty() {
-            targets.insert(package, selection);
+        if !selections.is_empty() {
+            packages.insert(package, selections);
         }
     }
-    Ok(targets)
+    Ok(packages)
+}
+
+/// Modules of the integration tests in this folder that look at the variable, and those that use such a module.
+fn blessing_modules(folder: &Path) -> Result<BTreeSet<String>> {
+    let mut texts = BTreeMap::new();
+    read_modules(folder, "", &mut texts)?;
+    let mut found: BTreeSet<String> =
+        texts.iter().filter(|(_, text)| text.contains(VARIABLE)).map(|(module, _)| module.clone()).collect();
+    let helpers: Vec<String> = found.iter().map(|module| format!("crate::{module}")).collect();
+    let uses = |text: &str| helpers.iter().any(|helper| text.contains(helper));
+    found.extend(texts.iter().filter(|(_, text)| uses(text)).map(|(module, _)| module.clone()));
+    Ok(found)
+}
+
+/// The texts of the modules below a folder, by path.
+fn read_modules(folder: &Path, path: &str, texts: &mut BTreeMap<String, String>) -> Result<()> {
+    for inside in list(folder)? {
+        let name = inside.file_stem().unwrap_or_default().to_string_lossy();
+        let module = if path.is_empty() { name.into_owned() } else { format!("{path}::{name}") };
+        if inside.is_dir() {
+            read_modules(&inside, &module, texts)?;
+        } else if inside.extension().is_some_and(|end| end == "rs") && module != "main" {
+            texts.insert(module, std::fs::read_to_string(&inside)?);
+        }
+    }
+    Ok(())
 }
 
 /// Whether the word is in this Rust file, or in one under this folder.
@@ -85,37 +116,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tests_that_rewrite_are_found_by_the_word() {
+    fn tests_that_rewrite_files_are_found_with_the_modules_that_use_them() {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in [
             ("crates/event/src/lib.rs", "RECOUNT_BLESS"),
             ("crates/event/tests/other.rs", ""),
+            ("crates/event/tests/it/blessed.rs", "RECOUNT_BLESS"),
+            ("crates/event/tests/it/fixtures.rs", "use crate::blessed;"),
+            ("crates/event/tests/it/codec.rs", ""),
             ("crates/run/src/lib.rs", ""),
-            ("crates/run/tests/views.rs", "RECOUNT_BLESS"),
+            ("crates/run/tests/alone.rs", "RECOUNT_BLESS"),
             ("crates/server/src/lib.rs", ""),
-            ("crates/server/tests/http.rs", ""),
-            ("crates/server/tests/support/golden.rs", "RECOUNT_BLESS"),
+            ("crates/server/tests/it/main.rs", "RECOUNT_BLESS"),
             ("crates/log/src/lib.rs", ""),
             ("lab/sim/src/main.rs", "RECOUNT_BLESS"),
-            ("crates/cli/tests/quiet/main.rs", ""),
-            ("crates/cli/tests/transcripts/main.rs", ""),
-            ("crates/cli/tests/transcripts/help.rs", "RECOUNT_BLESS"),
+            ("crates/cli/tests/quiet.rs", ""),
+            ("crates/cli/tests/it/process.rs", ""),
+            ("crates/cli/tests/it/process/help.rs", "RECOUNT_BLESS"),
+            ("crates/cli/tests/it/process/help.txt", "RECOUNT_BLESS"),
         ] {
             let place = root.path().join(path);
             std::fs::create_dir_all(place.parent().unwrap()).unwrap();
             std::fs::write(place, text).unwrap();
         }
         let found = find(root.path()).unwrap();
-        let wanted: [(&str, &[&str]); 5] = [
-            ("recount-cli", &["--test", "transcripts"]),
-            ("recount-event", &["--lib"]),
-            ("recount-run", &["--test", "views"]),
-            ("recount-server", &["--test", "http"]),
-            ("recount-sim", &["--bins"]),
+        let expected: [(&str, &[&[&str]]); 4] = [
+            ("recount-cli", &[&["--test", "it", "--", "process::help::"]]),
+            ("recount-event", &[&["--lib"], &["--test", "it", "--", "blessed::", "fixtures::"]]),
+            ("recount-run", &[&["--test", "alone"]]),
+            ("recount-sim", &[&["--bins"]]),
         ];
-        let wanted = wanted.map(|(package, words)| {
-            (package.to_owned(), words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-        });
-        assert_eq!(found, BTreeMap::from(wanted));
+        let owned = |words: &&[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let expected = expected
+            .map(|(package, selections)| (package.to_owned(), selections.iter().map(owned).collect()));
+        assert_eq!(found, BTreeMap::from(expected));
     }
 }

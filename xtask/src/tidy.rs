@@ -9,6 +9,7 @@ mod frozen;
 mod functions;
 mod homonyms;
 mod limits;
+mod limits_page;
 mod pure;
 mod ratchet;
 mod requirements;
@@ -68,6 +69,7 @@ const RULES: &[fn(&Tree, &mut Report)] = &[
     frozen::check,
     visible::check,
     limits::check,
+    limits_page::check,
     testing::check,
     edges::check,
     circles::check,

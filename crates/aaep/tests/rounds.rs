@@ -1,5 +1,5 @@
 //! How fast rules are held against texts: goes through JSON lines again and again, in one of three ways, so that their
-//! times can be compared from outside (this crate has no clock).
+//! times can be compared from outside (this crate has no clock). A process of its own, because the whole of it is timed.
 //!
 //! ```text
 //! cargo test --release -p recount-aaep --test rounds --no-run

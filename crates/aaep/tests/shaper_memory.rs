@@ -1,4 +1,5 @@
-//! Memory of many shapers, at rest and under load, as the allocator counts it. Alone in its process.
+//! Memory of many shapers, at rest and under load, as the allocator counts it. A process of its own, because
+//! its allocator counts.
 
 #![allow(clippy::unwrap_used, reason = "in a test a surprise is a panic")]
 #![allow(clippy::print_stdout, reason = "the figures are what it is run for")]

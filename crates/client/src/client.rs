@@ -30,6 +30,7 @@ use serde_json::value::RawValue;
 use self::address::Address;
 pub use self::artifacts::ArtifactStream;
 pub use self::hooks::HookPost;
+use crate::boxed;
 use crate::error::ClientError;
 use crate::limits;
 use crate::source::Source;
@@ -101,19 +102,23 @@ impl Client {
 
     // Tasks.
 
+    #[boxed]
     pub async fn create_task(&self, request: &CreateTask) -> Result<Task, ClientError> {
         self.post(self.at(&["tasks"]), request).await
     }
 
+    #[boxed]
     pub async fn list_tasks(&self, listing: &Listing) -> Result<Page<Task>, ClientError> {
         self.list(self.at(&["tasks"]), listing).await
     }
 
+    #[boxed]
     pub async fn get_task(&self, task: &str) -> Result<Task, ClientError> {
         self.get_one(self.at(&["tasks", task])).await
     }
 
     /// Raises what a task may spend, or gives it another title.
+    #[boxed]
     pub async fn change_task(&self, task: &str, request: &ChangeTask) -> Result<Task, ClientError> {
         let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
         let address = self.at(&["tasks", task]);
@@ -122,31 +127,38 @@ impl Client {
     }
 
     /// Cancels the task's active run.
+    #[boxed]
     pub async fn cancel_task(&self, task: &str, request: &Cancel) -> Result<Task, ClientError> {
         self.post(self.at(&["tasks", task, "cancel"]), request).await
     }
 
     /// Deletes a task and erases its runs.
+    #[boxed]
     pub async fn delete_task(&self, task: &str) -> Result<Deleted, ClientError> {
         self.ask(Method::DELETE, self.at(&["tasks", task])).await
     }
 
+    #[boxed]
     pub async fn create_task_run(&self, task: &str, request: &CreateRun) -> Result<Run, ClientError> {
         self.post(self.at(&["tasks", task, "runs"]), request).await
     }
 
+    #[boxed]
     pub async fn list_task_runs(&self, task: &str, listing: &Listing) -> Result<Page<Run>, ClientError> {
         self.list(self.at(&["tasks", task, "runs"]), listing).await
     }
 
+    #[boxed]
     pub async fn get_task_run(&self, task: &str, run: &str) -> Result<Run, ClientError> {
         self.get_one(self.at(&["tasks", task, "runs", run])).await
     }
 
+    #[boxed]
     pub async fn cancel_task_run(&self, task: &str, run: &str, request: &Cancel) -> Result<Run, ClientError> {
         self.post(self.at(&["tasks", task, "runs", run, "cancel"]), request).await
     }
 
+    #[boxed]
     pub async fn read_task_run_events(
         &self,
         task: &str,
@@ -158,6 +170,7 @@ impl Client {
         self.page(address.with(query::AFTER_SEQUENCE, after).with(query::LIMIT, limit)).await
     }
 
+    #[boxed]
     pub async fn append_task_run_events(
         &self,
         task: &str,
@@ -169,38 +182,46 @@ impl Client {
 
     // Runs.
 
+    #[boxed]
     pub async fn create_run(&self, request: &CreateRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs"]), request).await
     }
 
+    #[boxed]
     pub async fn list_runs(&self, listing: &Listing) -> Result<Page<Run>, ClientError> {
         self.list(self.at(&["runs"]), listing).await
     }
 
+    #[boxed]
     pub async fn get_run(&self, run: &str) -> Result<Run, ClientError> {
         self.get_one(self.at(&["runs", run])).await
     }
 
+    #[boxed]
     pub async fn cancel_run(&self, run: &str, request: &Cancel) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "cancel"]), request).await
     }
 
     /// Makes a new run that does what this one, which has ended, was to do.
+    #[boxed]
     pub async fn retry_run(&self, run: &str, request: &RetryRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "retry"]), request).await
     }
 
     /// Creates a new run that resumes this ended one, from its last checkpoint or from where the request says.
+    #[boxed]
     pub async fn resume_run(&self, run: &str, request: &ResumeRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "resume"]), request).await
     }
 
     /// Creates a new run that continues this ended one with a new prompt.
+    #[boxed]
     pub async fn continue_run(&self, run: &str, request: &ContinueRun) -> Result<Run, ClientError> {
         self.post(self.at(&["runs", run, "continue"]), request).await
     }
 
     /// Creates a new run that keeps what came before a turn of this ended one, and asks the model again from there.
+    #[boxed]
     pub async fn retry_run_from_turn(
         &self,
         run: &str,
@@ -210,16 +231,19 @@ impl Client {
     }
 
     /// What a run changed in the copy that it worked in.
+    #[boxed]
     pub async fn run_changes(&self, run: &str) -> Result<Changes, ClientError> {
         self.get_one(self.at(&["runs", run, "changes"])).await
     }
 
     /// Brings it back to the folder that was copied, all or nothing.
+    #[boxed]
     pub async fn apply_run(&self, run: &str, request: &ApplyRun) -> Result<Changes, ClientError> {
         self.post(self.at(&["runs", run, "apply"]), request).await
     }
 
     /// Applies a proposed patch where its run worked.
+    #[boxed]
     pub async fn apply_patch(
         &self,
         artifact: &str,
@@ -228,6 +252,7 @@ impl Client {
         self.post(self.at(&["artifacts", artifact, "apply"]), request).await
     }
 
+    #[boxed]
     pub async fn reject_patch(
         &self,
         artifact: &str,
@@ -237,6 +262,7 @@ impl Client {
     }
 
     /// Reverts an applied patch by a new one.
+    #[boxed]
     pub async fn revert_patch(
         &self,
         artifact: &str,
@@ -246,29 +272,35 @@ impl Client {
     }
 
     /// Withholds a run from pruning.
+    #[boxed]
     pub async fn pin_run(&self, run: &str) -> Result<Run, ClientError> {
         self.ask(Method::PUT, self.at(&["runs", run, "pin"])).await
     }
 
+    #[boxed]
     pub async fn unpin_run(&self, run: &str) -> Result<Run, ClientError> {
         self.ask(Method::DELETE, self.at(&["runs", run, "pin"])).await
     }
 
     /// Removes the events before the ending of a run, or before one of its events.
+    #[boxed]
     pub async fn prune_run(&self, run: &str, request: &PruneRun) -> Result<Pruned, ClientError> {
         self.post(self.at(&["runs", run, "prune"]), request).await
     }
 
     /// Prunes by policy: a bounded number of runs a call.
+    #[boxed]
     pub async fn prune(&self, request: &Prune) -> Result<Swept, ClientError> {
         self.post(self.at(&["prune"]), request).await
     }
 
+    #[boxed]
     pub async fn get_run_digest(&self, run: &str) -> Result<Digest, ClientError> {
         self.get_one(self.at(&["runs", run, "digest"])).await
     }
 
     /// Events after sequence `after`, or from the start.
+    #[boxed]
     pub async fn read_run_events(
         &self,
         run: &str,
@@ -280,11 +312,13 @@ impl Client {
     }
 
     /// Sending the same batch again, with the same producer, epoch and seq, appends it once.
+    #[boxed]
     pub async fn append_run_events(&self, run: &str, request: &AppendEvents) -> Result<Receipt, ClientError> {
         self.post(self.at(&["runs", run, "events"]), request).await
     }
 
     /// Takes in a run: its lines as they were exported. The same run again changes nothing.
+    #[boxed]
     pub async fn import_run(&self, lines: Vec<u8>) -> Result<Import, ClientError> {
         let body = Some((export::MEDIA_TYPE, lines));
         let one: One<Import> = self.call(Method::POST, self.at(&["imports"]), body).await?;
@@ -294,6 +328,7 @@ impl Client {
     // The feed.
 
     /// Events of all runs after position `after`, or from the start.
+    #[boxed]
     pub async fn read_feed(
         &self,
         after: Option<u64>,
@@ -305,15 +340,18 @@ impl Client {
     // Tokens.
 
     /// Makes a token; its secret is in the answer and nowhere else.
+    #[boxed]
     pub async fn add_token(&self, request: &AddToken) -> Result<AddedToken, ClientError> {
         self.post(Address::outside(&self.base, &["admin", "tokens"]), request).await
     }
 
+    #[boxed]
     pub async fn list_tokens(&self) -> Result<Page<Token>, ClientError> {
         let address = Address::outside(&self.base, &["admin", "tokens"]);
         self.list(address, &Listing::default()).await
     }
 
+    #[boxed]
     pub async fn remove_token(&self, token: &str) -> Result<Removed, ClientError> {
         self.ask(Method::DELETE, Address::outside(&self.base, &["admin", "tokens", token])).await
     }
@@ -321,6 +359,7 @@ impl Client {
     // Admin calls.
 
     /// Makes a copy of the whole store on the server's machine, named by the server unless the request has a name.
+    #[boxed]
     pub async fn make_backup(&self, request: &MakeBackup) -> Result<Backup, ClientError> {
         let body = serde_json::to_vec(request).expect("requests hold only values that JSON can represent");
         let body = Some(("application/json", body));
@@ -331,6 +370,7 @@ impl Client {
     }
 
     /// Asks whether all is well; `full` reads every event.
+    #[boxed]
     pub async fn check_up(&self, full: bool) -> Result<Checkup, ClientError> {
         let address = Address::outside(&self.base, &["admin", "doctor"]).with("full", full.then_some(true));
         let one: One<Checkup> =
@@ -402,6 +442,20 @@ impl Client {
         address: Address,
         body: Option<(&str, Vec<u8>)>,
     ) -> Result<T, ClientError> {
+        let body = self.fetch(patience, method, address, body).await?;
+        serde_json::from_slice(&body)
+            .map_err(|why| ClientError::protocol(&self.base, format!("the response cannot be read: {why}")))
+    }
+
+    /// Sends a request and reads the response. Boxed and not generic, because there are about eighty callers.
+    #[boxed]
+    async fn fetch(
+        &self,
+        patience: Duration,
+        method: Method,
+        address: Address,
+        body: Option<(&str, Vec<u8>)>,
+    ) -> Result<Bytes, ClientError> {
         let url = address.into_url()?;
         let key = self.key.as_ref().filter(|_| method == Method::POST);
         let mut request = self.request(method, &url).header(ACCEPT, "application/json");
@@ -419,9 +473,7 @@ impl Client {
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        let body = self.body(response).await?;
-        serde_json::from_slice(&body)
-            .map_err(|why| ClientError::protocol(&self.base, format!("the reply cannot be read: {why}")))
+        self.body(response).await
     }
 
     /// Opens an event stream after a cursor, which is sent in the query or, to resume, in the header.

@@ -12,6 +12,9 @@ pub mod limits;
 mod source;
 mod tail;
 
+/// Futures are boxed so that their bodies are compiled here, once (`docs/decisions/0083`).
+pub(crate) use async_recursion::async_recursion as boxed;
+
 pub use client::{
     ArtifactStream, Client, EventsPage, HookPost, Listing, bearer, connections, is_on_this_machine,
 };

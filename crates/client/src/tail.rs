@@ -12,6 +12,7 @@ use recount_transport::sse::{Decoder, Frame};
 use reqwest::Response;
 use tokio::time::Instant;
 
+use crate::boxed;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::limits;
@@ -95,12 +96,14 @@ impl Tail {
     }
 
     /// Asks the server whether nothing can follow what was given, because the run has ended.
+    #[boxed]
     pub async fn is_whole(&self) -> Result<bool, ClientError> {
         let Some(cursor) = self.cursor else { return Ok(false) };
         Ok(self.client.open(&self.source, Some(cursor), true).await?.is_none())
     }
 
     /// The next item; `None` when the reading has ended. An error is the last item.
+    #[boxed]
     pub async fn next(&mut self) -> Option<Result<Told, ClientError>> {
         loop {
             let told = match &mut self.state {

@@ -7,6 +7,7 @@ use recount_log::Store;
 use recount_redact::Redactor;
 use recount_world::World;
 
+use crate::boxed;
 use crate::catalogue::rebuild;
 use crate::catalogue::store::CataloguedStore;
 use crate::ground::context::Ground;
@@ -32,11 +33,13 @@ pub struct Engine {
 
 impl Engine {
     /// Starts on a store. Nothing else may write to it from now on. Secrets are known by their shapes alone.
+    #[boxed]
     pub async fn open(store: Arc<dyn Store>, world: World, framing: Arc<dyn Framing>) -> Result<Self, Error> {
         Engine::open_with(store, world, framing, Arc::new(Redactor::shapes())).await
     }
 
     /// The same with more, or less, that counts as a secret.
+    #[boxed]
     pub async fn open_with(
         store: Arc<dyn Store>,
         world: World,
@@ -47,6 +50,7 @@ impl Engine {
     }
 
     /// The same with a key that is kept elsewhere, under which originals are sealed that stay when the process ends.
+    #[boxed]
     pub async fn open_with_key(
         store: Arc<dyn Store>,
         world: World,
@@ -111,6 +115,7 @@ impl Engine {
     }
 
     /// Finishes what was accepted, refuses what comes, and ends. Answers how many tasks did not end in time.
+    #[boxed]
     pub async fn shutdown(&self) -> usize {
         let left = self.world().tasks.end_all(limits::SHUTDOWN_PATIENCE).await;
         if let Err(fault) = self.admin.ground().store.close().await {

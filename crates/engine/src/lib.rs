@@ -20,6 +20,10 @@ mod read;
 mod work;
 mod write;
 
+/// The future of a handle's method is boxed. Without that, each crate that awaits the method compiles the whole body of the
+/// method, and all that it awaits, once more (`docs/decisions/0083`).
+pub(crate) use async_recursion::async_recursion as boxed;
+
 pub use admin::{
     AdminHandle, ArtifactDeletion, EngineStats, Import, Imported, MissingBlob, Policy, Scrubbed, StoredSize,
     Swept, TokenRow, TokenRows, add_token, import, kept_blobs, missing_blobs, remove_token, salvage, tokens,

@@ -298,7 +298,7 @@ fn files(checks: &mut Vec<Check>, files: Files) {
     });
 }
 
-/// The limits that people meet; all of them are in docs/limits.md.
+/// The limits that people meet most; docs/limits.md has more.
 fn bounds(checks: &mut Vec<Check>) {
     let bounds = [
         ("connections", limits::CONNECTIONS_MAX),

@@ -1,6 +1,7 @@
 //! The task tree: every task has a kind, and the kind decides how it ends.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -79,15 +80,24 @@ impl Tasks {
     }
 
     /// Starts a task. It receives the signal of its kind and must end soon after that is given.
-    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
     pub fn spawn<F>(&self, kind: Kind, body: impl FnOnce(Shutdown) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.group(kind).alive.fetch_add(1, Ordering::SeqCst);
-        let leave = Leave { tree: self.clone(), kind };
-        let future = body(self.shutdown_signal(kind));
+        // Counted from here on, so that a kind that is ended meanwhile waits for it.
+        let leave = self.enter(kind);
+        self.spawn_boxed(Box::pin(body(self.shutdown_signal(kind))), leave);
+    }
+
+    /// Boxed, so that the runtime's code for tasks is compiled once and not for each future.
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+    fn spawn_boxed(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>, leave: Leave) {
         tokio::spawn(counted(future, leave));
+    }
+
+    fn enter(&self, kind: Kind) -> Leave {
+        self.group(kind).alive.fetch_add(1, Ordering::SeqCst);
+        Leave { tree: self.clone(), kind }
     }
 
     /// Runs a short piece of blocking work, such as reading a file, outside the runtime's own threads. It
@@ -99,8 +109,7 @@ impl Tasks {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Panicked> {
         let turn = self.inner.blocking.clone().acquire_owned().await.map_err(|_| Panicked)?;
-        self.group(kind).alive.fetch_add(1, Ordering::SeqCst);
-        let leave = Leave { tree: self.clone(), kind };
+        let leave = self.enter(kind);
         let done = tokio::task::spawn_blocking(move || {
             let _held = (leave, turn);
             body()

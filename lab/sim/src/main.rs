@@ -1,6 +1,6 @@
 //! `recount-sim`: plays seeds, counts what they covered, and reports the seed that failed.
 //!
-//! `fixed` plays the seeds that every change must pass, `random --seconds N` new ones for a while, and
+//! `fixed` plays the same seeds each time, `random --seconds N` new ones for a while, and
 //! `seed N` one of them again, with its trace. It knows only how to play.
 
 use std::fmt::Write as _;
@@ -14,17 +14,16 @@ use recount_sim::trace::Counts;
 use recount_sim::{engine_play, rules};
 use recount_world::{Clock, Entropy, SystemClock, SystemEntropy};
 
-const USAGE: &str = "usage: recount-sim fixed | random --seconds N | seed N";
+const USAGE: &str = "usage: recount-sim fixed [--seeds N] | random --seconds N | seed N";
 
-/// Seeds of every change, tier A and tier B.
-const RULES_SEEDS: u64 = 300;
-const HOUSE_SEEDS: u64 = 60;
+/// Seeds of `fixed` for the engine.
+const FIXED_SEEDS: &str = "60";
 
 /// Seeds that are played twice, to see that nothing but the seed decides.
 const TWICE_EVERY: u64 = 20;
 
-/// Plays of the rules for each play of the engine, where both go on for a while.
-const RULES_PER_HOUSE: u64 = 5;
+/// Plays of the rules for each play of the engine.
+const RULES_PER_ENGINE: u64 = 5;
 
 /// Plays at a time.
 const PLAYERS: u64 = 2;
@@ -33,7 +32,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match *arguments {
-        ["fixed"] => fixed(),
+        ["fixed"] => fixed(FIXED_SEEDS),
+        ["fixed", "--seeds", seeds] => fixed(seeds),
         ["random", "--seconds", seconds] => random(seconds),
         ["seed", seed] => one(seed),
         _ => Err(anyhow::anyhow!("{USAGE}")),
@@ -161,15 +161,18 @@ fn all_players(
     }
 }
 
-fn fixed() -> anyhow::Result<()> {
+/// Plays the engine with seeds from 0 on, and the rules with [`RULES_PER_ENGINE`] times as many.
+fn fixed(seeds: &str) -> anyhow::Result<()> {
+    let engine_seeds: u64 = seeds.parse().context(USAGE)?;
+    let all_seeds = engine_seeds * (1 + RULES_PER_ENGINE);
     let start_ms = SystemClock.now_ms();
-    let sum = all_players(|n, sum| {
-        if n < HOUSE_SEEDS {
+    let sum = all_players(move |n, sum| {
+        if n < engine_seeds {
             play_engine(n, n.is_multiple_of(TWICE_EVERY), sum)?;
-        } else if n < HOUSE_SEEDS + RULES_SEEDS {
-            play_rules(n - HOUSE_SEEDS, sum)?;
+        } else if n < all_seeds {
+            play_rules(n - engine_seeds, sum)?;
         }
-        Ok(n + 1 < HOUSE_SEEDS + RULES_SEEDS)
+        Ok(n + 1 < all_seeds)
     })?;
     report(start_ms, &sum);
     Ok(())
@@ -181,7 +184,7 @@ fn random(seconds: &str) -> anyhow::Result<()> {
     let sum = all_players(move |n, sum| {
         let seed = entropy.draw() as u64;
         play_engine(seed, n.is_multiple_of(TWICE_EVERY), sum)?;
-        for seed in (0..RULES_PER_HOUSE).map(|n| seed.wrapping_add(n)) {
+        for seed in (0..RULES_PER_ENGINE).map(|n| seed.wrapping_add(n)) {
             play_rules(seed, sum)?;
         }
         Ok(SystemClock.now_ms() < start_ms + seconds * 1000)

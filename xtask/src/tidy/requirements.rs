@@ -1,10 +1,10 @@
-//! `docs/requirements/` and `docs/guarantees.md`: every promise names a test that exists. On each page of requirements every requirement has a row, and every row a test that exists, what it waits for,
-//! or why no test can show it.
+//! `docs/requirements/`: each requirement and each guarantee has a row, and each row names a test that exists. A row of a
+//! requirement may say instead what it waits for, or why no test can show it; a guarantee always has a test.
 //!
 //! A test is named `path/to/file.rs::function`, `crate::path::function` (the crate's folder, then
 //! anything, then the function), or `web-tests/file.test.mjs::title`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::Report;
@@ -52,8 +52,11 @@ impl Page {
     }
 }
 
-/// What is promised to users, each promise with its limits and its test.
+/// What is promised to users: id, promise, limits.
 pub(super) const GUARANTEES: &str = "docs/guarantees.md";
+
+/// The tests of each guarantee: id, tests.
+pub(super) const GUARANTEE_TESTS: &str = "docs/requirements/guarantees.md";
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
     for page in &PAGES {
@@ -62,32 +65,66 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     check_guarantees(tree, report);
 }
 
-/// Rows of three cells, the last of which names tests. A promise without a test is none.
+/// Both pages have the same ids. A promise without limits or without a test is none.
 fn check_guarantees(tree: &Tree, report: &mut Report) {
-    let Some(page) = tree.texts.get(GUARANTEES) else {
-        report.refuse(GUARANTEES, 1, RULE, "is missing");
-        return;
-    };
-    for (at, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
-        let Some(row) = line.strip_prefix("| ").and_then(|row| row.strip_suffix(" |")) else { continue };
-        let cells: Vec<&str> = row.split(" | ").collect();
-        let [promise, limits, tests] = cells.as_slice() else {
-            report.refuse(GUARANTEES, at, RULE, format!("the row has {} cells, not 3", cells.len()));
-            continue;
-        };
-        if *promise == "promise" || promise.starts_with("--") {
-            continue;
-        }
+    let promises = read_guarantees::<3>(tree, report, GUARANTEES);
+    let tests = read_guarantees::<2>(tree, report, GUARANTEE_TESTS);
+    for (id, (at, [_, promise, limits])) in &promises {
         if promise.is_empty() || limits.is_empty() {
-            report.refuse(GUARANTEES, at, RULE, "the row lacks the promise or its limits");
+            report.refuse(GUARANTEES, *at, RULE, format!("{id} lacks the promise or its limits"));
         }
-        let waits = tests.starts_with("later:") || tests.starts_with("none:");
-        if let Err(why) =
-            judge_tests(tree, tests).and(if waits { Err("names no test".into()) } else { Ok(()) })
-        {
-            report.refuse(GUARANTEES, at, RULE, why);
+        if !tests.contains_key(id) {
+            report.refuse(GUARANTEES, *at, RULE, format!("{id} has no row in {GUARANTEE_TESTS}"));
         }
     }
+    for (id, (at, [_, names])) in &tests {
+        if !promises.contains_key(id) {
+            report.refuse(GUARANTEE_TESTS, *at, RULE, format!("{id} is no guarantee of {GUARANTEES}"));
+        }
+        let waits = names.starts_with("later:") || names.starts_with("none:");
+        let named = if waits { Err("names no test".into()) } else { judge_tests(tree, names) };
+        if let Err(why) = named {
+            report.refuse(GUARANTEE_TESTS, *at, RULE, format!("{id}: {why}"));
+        }
+    }
+}
+
+/// The rows of a page of guarantees by their id, with the line of each and its cells.
+fn read_guarantees<'a, const CELLS: usize>(
+    tree: &'a Tree,
+    report: &mut Report,
+    path: &str,
+) -> BTreeMap<&'a str, (usize, [&'a str; CELLS])> {
+    let mut rows = BTreeMap::new();
+    let Some(page) = tree.texts.get(path) else {
+        report.refuse(path, 1, RULE, "is missing");
+        return rows;
+    };
+    for (at, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        let Some(row) = line.trim().strip_prefix('|').and_then(|row| row.strip_suffix('|')) else { continue };
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let id = cells[0];
+        if id == "id" || id.starts_with("--") {
+            continue;
+        }
+        if !is_guarantee_id(id) {
+            report.refuse(path, at, RULE, format!("`{id}` is no guarantee's id, such as G-001"));
+            continue;
+        }
+        let Ok(cells) = <[&str; CELLS]>::try_from(cells.as_slice()) else {
+            report.refuse(path, at, RULE, format!("{id} has {} cells, not {CELLS}", cells.len()));
+            continue;
+        };
+        if rows.insert(id, (at, cells)).is_some() {
+            report.refuse(path, at, RULE, format!("{id} is here a second time"));
+        }
+    }
+    rows
+}
+
+fn is_guarantee_id(text: &str) -> bool {
+    text.strip_prefix("G-")
+        .is_some_and(|number| number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn check_page(tree: &Tree, report: &mut Report, page: &Page) {
@@ -229,25 +266,70 @@ mod tests {
         }
     }
 
+    const PROMISE: &str = "| G-001 | told | once |";
+    const TESTS: &str = "| G-001 | `engine::story::it_is_told` |";
+
+    /// The findings after a row of a page of guarantees was replaced.
+    fn guarantees_with(path: &str, old: &str, new: &str) -> Vec<(String, usize, &'static str)> {
+        let text = &clean_tree().texts[path];
+        assert!(text.contains(old));
+        let findings = judge(&with(path, &text.replace(old, new))).findings;
+        findings.into_iter().map(|finding| (finding.path, finding.line, finding.rule)).collect()
+    }
+
     #[test]
-    fn a_guarantee_without_its_limits_or_its_test_is_refused() {
-        const KEPT: &str = "| told | once | `engine::story::it_is_told` |";
-        let text = &clean_tree().texts[GUARANTEES];
-        assert!(text.contains(KEPT));
-        for wrong in [
-            "| told | once |",
-            "| told |  | `engine::story::it_is_told` |",
-            "| told | once | later: when there is time |",
-            "| told | once | none: nobody knows how |",
-            "| told | once | `engine::story::it_is_not_told` |",
-            "| told | once | by hand |",
-        ] {
-            let tree = with(GUARANTEES, &text.replace(KEPT, wrong));
-            assert_eq!(rules_at(&judge(&tree), GUARANTEES), [RULE], "{wrong}");
+    fn a_guarantee_without_its_promise_or_its_limits_is_refused() {
+        for wrong in ["| G-001 | | once |", "| G-001 | told |  |"] {
+            assert_eq!(
+                guarantees_with(GUARANTEES, PROMISE, wrong),
+                [(GUARANTEES.into(), 3, RULE)],
+                "{wrong}"
+            );
         }
-        let mut tree = clean_tree();
-        tree.texts.remove(GUARANTEES);
-        assert_eq!(rules_at(&judge(&tree), GUARANTEES), [RULE]);
+        let twice = format!("{PROMISE}\n{PROMISE}");
+        assert_eq!(guarantees_with(GUARANTEES, PROMISE, &twice), [(GUARANTEES.into(), 4, RULE)]);
+        let also_here = format!("{PROMISE}\n\n| told | once |");
+        assert_eq!(guarantees_with(GUARANTEES, PROMISE, &also_here), [(GUARANTEES.into(), 5, RULE)]);
+    }
+
+    #[test]
+    fn a_guarantee_whose_tests_do_not_exist_is_refused() {
+        for wrong in [
+            "| G-001 |  |",
+            "| G-001 | later: when there is time |",
+            "| G-001 | none: no one knows how |",
+            "| G-001 | `engine::story::it_is_not_told` |",
+            "| G-001 | `engine::story::it_is_told`, `engine::story::it_is_not_told` |",
+            "| G-001 | by hand |",
+        ] {
+            let found = guarantees_with(GUARANTEE_TESTS, TESTS, wrong);
+            assert_eq!(found, [(GUARANTEE_TESTS.into(), 3, RULE)], "{wrong}");
+        }
+        let twice = format!("{TESTS}\n{TESTS}");
+        assert_eq!(guarantees_with(GUARANTEE_TESTS, TESTS, &twice), [(GUARANTEE_TESTS.into(), 4, RULE)]);
+    }
+
+    #[test]
+    fn guarantees_and_their_tests_have_the_same_ids() {
+        let promise_alone = (GUARANTEES.to_owned(), 3, RULE);
+        let tests_alone = (GUARANTEE_TESTS.to_owned(), 3, RULE);
+        let both = [promise_alone, tests_alone];
+        assert_eq!(guarantees_with(GUARANTEE_TESTS, TESTS, ""), both[..1]);
+        assert_eq!(guarantees_with(GUARANTEES, PROMISE, ""), both[1..]);
+        let other = TESTS.replace("001", "002");
+        assert_eq!(guarantees_with(GUARANTEE_TESTS, TESTS, &other), both);
+        for wrong in ["G-1", "G-0001", "H-001", "G-00a"] {
+            let row = TESTS.replace("G-001", wrong);
+            assert_eq!(guarantees_with(GUARANTEE_TESTS, TESTS, &row), both, "{wrong}");
+        }
+        for wrong in [TESTS.replace("| `", "| more | `"), "| G-001 |".into()] {
+            assert_eq!(guarantees_with(GUARANTEE_TESTS, TESTS, &wrong), both, "{wrong}");
+        }
+        for path in [GUARANTEES, GUARANTEE_TESTS] {
+            let mut tree = clean_tree();
+            tree.texts.remove(path);
+            assert!(rules_at(&judge(&tree), path).contains(&RULE), "{path}");
+        }
     }
 
     #[test]

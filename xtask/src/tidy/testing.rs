@@ -20,8 +20,10 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
     for (path, source) in &tree.sources {
         for (at, token) in source.tokens.iter().enumerate() {
             let after_hash = at >= 2 && source.is_sign(at - 2, '#') && source.is_sign(at - 1, '[');
-            if source.name(at) == Some("ignore") && after_hash {
-                report.refuse(path, token.line, RULE, "`#[ignore]`: a test that does not run");
+            if source.name(at) == Some("ignore") && after_hash && !is_of_full_tier(source, at) {
+                let message = "`#[ignore]`: a test that does not run; tests of the full tier have \
+                               `#[ignore = \"full: <reason>\"]`";
+                report.refuse(path, token.line, RULE, message);
             }
             let always = source.name(at) == Some("assert")
                 && source.is_sign(at + 1, '!')
@@ -51,6 +53,12 @@ pub(super) fn check(tree: &Tree, report: &mut Report) {
             }
         }
     }
+}
+
+/// Whether the `ignore` at this token has the mark of the full tier, which runs the test.
+fn is_of_full_tier(source: &Source, at: usize) -> bool {
+    let reason = source.tokens.get(at + 2).filter(|_| source.is_sign(at + 1, '='));
+    reason.is_some_and(|token| matches!(&token.kind, TokenKind::Text(text) if text.starts_with("full: ")))
 }
 
 /// Whether every test of the file runs on paused time, where a sleep moves the clock and waits for nothing.
@@ -99,6 +107,13 @@ mod tests {
         }
         refused_at("web-tests/a.test.mjs", "test.skip('x', () => {});\n", "rule 6", 1);
         refused_at("web-tests/a.test.mjs", "\nawait page.waitForTimeout(5);\n", "rule 6", 2);
+    }
+
+    #[test]
+    fn tests_of_the_full_tier_give_a_reason() {
+        let marked = |reason: &str| format!("//! Head.\n#[test] #[ignore = \"{reason}\"] fn a() {{}}\n");
+        clean("crates/engine/tests/a.rs", &marked("full: a random walk"));
+        refused_at("crates/engine/tests/a.rs", &marked("flaky"), "rule 6", 2);
     }
 
     #[test]

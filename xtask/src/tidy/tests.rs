@@ -27,6 +27,7 @@ fn texts() -> BTreeMap<String, String> {
         ("docs/registry.lock", "run.queued\n"),
         ("testdata/events/.hashes", "0  run.queued.json\n"),
         ("testdata/events/run.queued.json", "{}\n"),
+        (super::limits_page::PAGE, "| limit | value |\n| --- | --- |\n"),
         ("web-tests/read.test.mjs", "test('reads a run', () => {});\n"),
         ("crates/engine/src/read/live.rs", "//! Head.\npub fn push_committed() {}\n"),
         ("crates/engine/src/read/publish.rs", "//! Head.\npub fn committed() {\n    push_committed();\n}\n"),
@@ -48,9 +49,10 @@ fn texts() -> BTreeMap<String, String> {
             page.ids().map(|id| format!("| {id} | asked | `event` | later: ground |\n")).collect();
         texts.insert(page.path.into(), head.to_owned() + &rows);
     }
-    let promised =
-        "| promise | limits | test |\n| --- | --- | --- |\n| told | once | `engine::story::it_is_told` |\n";
-    texts.insert(super::requirements::GUARANTEES.into(), promised.into());
+    let promises = "| id | promise | limits |\n| --- | --- | --- |\n| G-001 | told | once |\n";
+    texts.insert(super::requirements::GUARANTEES.into(), promises.into());
+    let tests = "| id | test |\n| --- | --- |\n| G-001 | `engine::story::it_is_told` |\n";
+    texts.insert(super::requirements::GUARANTEE_TESTS.into(), tests.into());
     texts
 }
 

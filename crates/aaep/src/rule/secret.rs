@@ -3,7 +3,7 @@
 //!
 //! Words alone are never enough ("password reset link", "the bearer of this ticket"): a value must follow them. What is
 //! found is named by its kind and never quoted, because findings are read aloud and logged too. The examples of both
-//! kinds are in `tests/texts/`; a new shape comes with examples of its own and of what only looks like it.
+//! kinds are in `tests/it/texts/`; a new shape comes with examples of its own and of what only looks like it.
 
 use crate::limits;
 

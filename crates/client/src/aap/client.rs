@@ -12,6 +12,7 @@ use super::error::AapError;
 use super::wire::{
     CreatedSession, HistoryKind, HistoryMessage, Meta, NewSession, SessionInfo, SessionPage, VERSION,
 };
+use crate::boxed;
 use crate::client::address::Address;
 use crate::client::{bearer, check_base, connections, whole_body};
 use crate::error::ClientError;
@@ -42,6 +43,7 @@ impl AapClient {
     }
 
     /// The server's agents. Another version of the protocol is refused.
+    #[boxed]
     pub async fn meta(&self) -> Result<Meta, AapError> {
         let meta: Value = self.call(Method::GET, self.at(&["meta"]), None::<&()>).await?;
         match meta.get("version") {
@@ -58,17 +60,20 @@ impl AapClient {
     }
 
     /// A page of sessions: after `after`, the `next` of the page before.
+    #[boxed]
     pub async fn sessions(&self, after: Option<&str>) -> Result<SessionPage, AapError> {
         self.call(Method::GET, self.at(&["sessions"]).with("after", after), None::<&()>).await
     }
 
     /// The same of the sessions of one agent, from servers of ours; others may list all.
+    #[boxed]
     pub async fn sessions_of(&self, agent: &str, after: Option<&str>) -> Result<SessionPage, AapError> {
         let address = self.at(&["sessions"]).with("agent", Some(agent)).with("after", after);
         self.call(Method::GET, address, None::<&()>).await
     }
 
     /// Changes the title of a session. Not of the protocol.
+    #[boxed]
     pub async fn retitle_session(&self, session: &str, title: &str) -> Result<(), AapError> {
         let address = self.at(&["sessions", session]);
         let body = serde_json::json!({ "title": title });
@@ -76,20 +81,24 @@ impl AapClient {
     }
 
     /// Begins a session; its id is the answer.
+    #[boxed]
     pub async fn create_session(&self, new: &NewSession) -> Result<String, AapError> {
         let created: CreatedSession = self.call(Method::POST, self.at(&["sessions"]), Some(new)).await?;
         Ok(created.session_id)
     }
 
+    #[boxed]
     pub async fn session(&self, session: &str) -> Result<SessionInfo, AapError> {
         self.call(Method::GET, self.at(&["sessions", session]), None::<&()>).await
     }
 
+    #[boxed]
     pub async fn delete_session(&self, session: &str) -> Result<(), AapError> {
         let address = self.at(&["sessions", session]);
         self.send(limits::CALL_TIMEOUT, Method::DELETE, address, JSON, None::<&()>, None).await.map(drop)
     }
 
+    #[boxed]
     pub async fn history(&self, session: &str, kind: HistoryKind) -> Result<Vec<HistoryMessage>, AapError> {
         let address = self.at(&["sessions", session, "history"]).with("type", Some(kind.as_str()));
         let mut reply: Value = self.call(Method::GET, address, None::<&()>).await?;
@@ -102,6 +111,7 @@ impl AapClient {
     }
 
     /// Asks for the end of a turn; it then ends by itself. `false` when the server has no such thing.
+    #[boxed]
     pub async fn cancel_turn(&self, session: &str, turn: &str) -> Result<bool, AapError> {
         let address = self.at(&["sessions", session, "turns", turn, "cancel"]);
         match self.send(limits::CALL_TIMEOUT, Method::POST, address, JSON, None::<&()>, None).await {

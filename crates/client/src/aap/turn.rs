@@ -16,6 +16,7 @@ use super::client::{AapClient, JSON};
 use super::error::AapError;
 use super::events::TurnEvent;
 use super::wire::{NewTurn, Way};
+use crate::boxed;
 use crate::client::{has_type, whole_body};
 use crate::error::ClientError;
 use crate::limits;
@@ -66,11 +67,13 @@ enum TurnState {
 
 impl AapClient {
     /// Begins a turn, and answers once the server does.
+    #[boxed]
     pub async fn turn(&self, session: &str, new: &NewTurn) -> Result<Turn, AapError> {
         self.begin_turn(session, new, None).await
     }
 
     /// The same with a key: if no answer comes, the same request can be sent again, and servers of ours begin one turn.
+    #[boxed]
     pub async fn turn_once(&self, session: &str, new: &NewTurn, key: &str) -> Result<Turn, AapError> {
         self.begin_turn(session, new, Some(key)).await
     }
@@ -152,6 +155,7 @@ impl Turn {
     }
 
     /// The next item; `None` after the stop. An error also ends the turn.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<Heard>, AapError> {
         if let Some((event, frame)) = self.ready.pop_front() {
             return Ok(Some(Heard::Event { event, frame }));

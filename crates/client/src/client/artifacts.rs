@@ -8,11 +8,13 @@ use recount_api::reply::{Artifact, ArtifactGone, One, Page};
 use reqwest::{Method, Response};
 
 use super::{Client, Listing};
+use crate::boxed;
 use crate::error::ClientError;
 use crate::limits;
 
 impl Client {
     /// Uploads an artifact for a run. `kind` is `image` or `file`; without it the media type decides.
+    #[boxed]
     pub async fn upload_artifact(
         &self,
         bytes: Vec<u8>,
@@ -26,6 +28,7 @@ impl Client {
     }
 
     /// Artifacts, newest first: all, or those of a run or a task.
+    #[boxed]
     pub async fn list_artifacts(
         &self,
         listing: &Listing,
@@ -37,6 +40,7 @@ impl Client {
     }
 
     /// Those of a run.
+    #[boxed]
     pub async fn list_run_artifacts(
         &self,
         run: &str,
@@ -45,31 +49,37 @@ impl Client {
         self.list(self.at(&["runs", run, "artifacts"]), listing).await
     }
 
+    #[boxed]
     pub async fn get_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
         self.get_one(self.at(&["artifacts", artifact])).await
     }
 
     /// Withholds an artifact from deletion, and the run that made it from pruning.
+    #[boxed]
     pub async fn pin_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
         self.ask(Method::PUT, self.at(&["artifacts", artifact, "pin"])).await
     }
 
+    #[boxed]
     pub async fn unpin_artifact(&self, artifact: &str) -> Result<Artifact, ClientError> {
         self.ask(Method::DELETE, self.at(&["artifacts", artifact, "pin"])).await
     }
 
     /// Deletes an artifact of an ended run, or an upload that no run has used.
+    #[boxed]
     pub async fn delete_artifact(&self, artifact: &str) -> Result<ArtifactGone, ClientError> {
         self.ask(Method::DELETE, self.at(&["artifacts", artifact])).await
     }
 
     /// The bytes of an artifact, as they come: it may be larger than what fits in memory.
+    #[boxed]
     pub async fn stream_artifact(&self, artifact: &str) -> Result<ArtifactStream, ClientError> {
         let response = self.ask_for_bytes(artifact, limits::LONG_CALL_TIMEOUT).await?;
         Ok(ArtifactStream { base: self.base_url().to_owned(), response })
     }
 
     /// All bytes of an artifact.
+    #[boxed]
     pub async fn read_artifact(&self, artifact: &str) -> Result<Bytes, ClientError> {
         let response = self.ask_for_bytes(artifact, limits::CALL_TIMEOUT).await?;
         self.body(response).await
@@ -98,6 +108,7 @@ pub struct ArtifactStream {
 
 impl ArtifactStream {
     /// The next bytes; `None` when they were all there.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         self.response.chunk().await.map_err(|why| ClientError::unreachable(&self.base, &why))
     }

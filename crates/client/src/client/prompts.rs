@@ -9,17 +9,21 @@ use recount_api::request::{
 use reqwest::Method;
 
 use super::{Client, Listing};
+use crate::boxed;
 use crate::error::ClientError;
 
 impl Client {
+    #[boxed]
     pub async fn list_approvals(&self, listing: &Listing) -> Result<Page<Approval>, ClientError> {
         self.list(self.at(&["approvals"]), listing).await
     }
 
+    #[boxed]
     pub async fn get_approval(&self, approval: &str) -> Result<Approval, ClientError> {
         self.get_one(self.at(&["approvals", approval])).await
     }
 
+    #[boxed]
     pub async fn resolve_approval(
         &self,
         approval: &str,
@@ -29,6 +33,7 @@ impl Client {
     }
 
     /// What the server's policy says about a call of this tool by another agent.
+    #[boxed]
     pub async fn judge_mcp_call(
         &self,
         server: &str,
@@ -40,6 +45,7 @@ impl Client {
     }
 
     /// What is always allowed, as far as it reaches so far, and was given in this run or session.
+    #[boxed]
     pub async fn list_allowances(
         &self,
         listing: &Listing,
@@ -52,18 +58,22 @@ impl Client {
     }
 
     /// Takes an allowance back, and answers what it was.
+    #[boxed]
     pub async fn take_back_allowance(&self, allowance: &str) -> Result<Allowance, ClientError> {
         self.ask(Method::DELETE, self.at(&["allowances", allowance])).await
     }
 
+    #[boxed]
     pub async fn list_clarifications(&self, listing: &Listing) -> Result<Page<Clarification>, ClientError> {
         self.list(self.at(&["clarifications"]), listing).await
     }
 
+    #[boxed]
     pub async fn get_clarification(&self, clarification: &str) -> Result<Clarification, ClientError> {
         self.get_one(self.at(&["clarifications", clarification])).await
     }
 
+    #[boxed]
     pub async fn answer_clarification(
         &self,
         clarification: &str,
@@ -72,16 +82,19 @@ impl Client {
         self.post(self.at(&["clarifications", clarification, "answer"]), request).await
     }
 
+    #[boxed]
     pub async fn list_handoffs(&self, listing: &Listing) -> Result<Page<Handoff>, ClientError> {
         self.list(self.at(&["handoffs"]), listing).await
     }
 
     /// One handoff, with its context for the takeover.
+    #[boxed]
     pub async fn get_handoff(&self, handoff: &str) -> Result<Handoff, ClientError> {
         self.get_one(self.at(&["handoffs", handoff])).await
     }
 
     /// Takes over from the agent.
+    #[boxed]
     pub async fn acknowledge_handoff(
         &self,
         handoff: &str,
@@ -91,6 +104,7 @@ impl Client {
     }
 
     /// Declines a handoff.
+    #[boxed]
     pub async fn reject_handoff(
         &self,
         handoff: &str,
@@ -100,6 +114,7 @@ impl Client {
     }
 
     /// Moves the deadline of an approval.
+    #[boxed]
     pub async fn extend_approval(
         &self,
         approval: &str,
@@ -109,6 +124,7 @@ impl Client {
     }
 
     /// Moves the deadline of a question.
+    #[boxed]
     pub async fn extend_clarification(
         &self,
         clarification: &str,
@@ -118,6 +134,7 @@ impl Client {
     }
 
     /// Moves the deadline of a handoff.
+    #[boxed]
     pub async fn extend_handoff(
         &self,
         handoff: &str,

@@ -8,6 +8,7 @@ use recount_event::{Code, ForeignId, time};
 use recount_log::{Append, AppendError, Guard, RowPut};
 
 use crate::admin::handle::AdminHandle;
+use crate::boxed;
 use crate::catalogue::artifact_rows::{DeletedArtifact, Gone, Indexed, blob_of};
 use crate::catalogue::deleted_artifacts::{ArtifactPin, freed_key, owner_of, pin_key};
 use crate::ground::rows;
@@ -25,6 +26,7 @@ pub struct ArtifactDeletion {
 
 impl AdminHandle {
     /// Deletes one artifact of an ended run, or an upload that no run has used.
+    #[boxed]
     pub async fn delete_artifact(&self, found: &FoundArtifact, by: &str) -> Result<ArtifactDeletion, Error> {
         let _turn = self.housekeeping.lock().await;
         let deleted = DeletedArtifact {
@@ -104,6 +106,7 @@ impl AdminHandle {
     }
 
     /// Withholds an artifact from deletion, and its run from pruning. Pinning again changes nothing.
+    #[boxed]
     pub async fn pin_artifact(&self, found: &FoundArtifact, by: &str) -> Result<Pin, Error> {
         // In turn with prunes and deletions, so that none of them misses it.
         let _turn = self.housekeeping.lock().await;
@@ -126,6 +129,7 @@ impl AdminHandle {
     }
 
     /// Lets an artifact go again. One that is not pinned is left as it is.
+    #[boxed]
     pub async fn unpin_artifact(&self, found: &FoundArtifact) -> Result<(), Error> {
         let row = made_by_a_run(found)?;
         let rows = vec![rows::delete(rows::ARTIFACT_PINS, pin_key(row.run_id, row.event_id))];

@@ -11,6 +11,7 @@ use recount_run::{CancelledBy, Command};
 use recount_world::Kind;
 
 use crate::admin::handle::AdminHandle;
+use crate::boxed;
 use crate::ground::error::{damaged_row, session_erased, task_erased};
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
@@ -98,11 +99,13 @@ impl Whole {
 impl AdminHandle {
     /// Deletes a task and erases its runs; those that go on are cancelled first. Answers how many runs were
     /// erased by this call. Asked again in the middle of it, or after it failed, it goes on.
+    #[boxed]
     pub async fn delete_task(&self, task: TaskId, by: &str) -> Result<u64, Error> {
         self.delete(Whole::Task(task), by).await
     }
 
     /// The same for a session.
+    #[boxed]
     pub async fn delete_session(&self, session: SessionId, by: &str) -> Result<u64, Error> {
         self.delete(Whole::Session(session), by).await
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use recount_log::{Append, DroppedEnd, Guard, Integrity, ReadBound, RowPut};
 
 use crate::admin::handle::AdminHandle;
+use crate::boxed;
 use crate::catalogue::rebuild;
 use crate::ground::rows;
 use crate::{Error, limits};
@@ -18,6 +19,7 @@ impl AdminHandle {
 
     /// Whether the store can be read, and has space. Where that is not known, because nothing was appended yet or the
     /// last append found none, it is tried.
+    #[boxed]
     pub async fn ready(&self) -> Result<(), Error> {
         self.ground().store().last_position().await?;
         let bound = ReadBound { count: 1, bytes: 1 };
@@ -44,16 +46,19 @@ impl AdminHandle {
     }
 
     /// Reads every record once. Slow.
+    #[boxed]
     pub async fn integrity(&self) -> Result<Integrity, Error> {
         Ok(self.ground().store().integrity().await?)
     }
 
     /// Copies the whole store, as it is at one moment, to a folder that does not exist yet. Work goes on.
+    #[boxed]
     pub async fn backup(&self, to: std::path::PathBuf) -> Result<(), Error> {
         Ok(self.ground().store().backup(to).await?)
     }
 
     /// What the catalogue would say if it were made anew from the log: `(space, key) → value`, ordered.
+    #[boxed]
     pub async fn fold_again(&self) -> Result<BTreeMap<(String, String), Bytes>, Error> {
         rebuild::fold_again(self.ground().store()).await
     }

@@ -14,6 +14,7 @@ use recount_log::{Append, AppendError, Guard, RowPut, Store, StreamAppend, Tail}
 use recount_run::{PromptKind, Rejection, State};
 
 use crate::admin::handle::AdminHandle;
+use crate::boxed;
 use crate::catalogue::fold::{Fold, next_deadline};
 use crate::catalogue::prompt_rows;
 use crate::catalogue::prompt_rows::asked_for;
@@ -46,6 +47,7 @@ pub struct Imported {
 }
 
 /// Takes a run into a store that no engine is open on. With an engine, ask [`AdminHandle::import`].
+#[boxed]
 pub async fn import(store: &dyn Store, import: Import) -> Result<Imported, Error> {
     judge_and_append(store, import).await.map(|taken| taken.imported)
 }
@@ -353,6 +355,7 @@ fn guard_error(space: &str, key: &str) -> Error {
 
 impl AdminHandle {
     /// Takes a whole run from elsewhere, with its ids and its bytes, or nothing of it.
+    #[boxed]
     pub async fn import(&self, import: Import) -> Result<Imported, Error> {
         let run = import.run;
         self.write().room.fresh.forget_lately();

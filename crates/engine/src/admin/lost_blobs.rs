@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use recount_log::{Fault, FaultKind, Retry, Store};
 
 use crate::admin::handle::AdminHandle;
+use crate::boxed;
 use crate::catalogue::artifact_rows::blob_of;
 use crate::catalogue::run_row::OWN;
 use crate::ground::row_pages::RowPages;
@@ -35,6 +36,7 @@ const SPACES: [&str; 6] = [
 ];
 
 /// All blobs that were kept here and are not there. Damaged ones are found by reading them.
+#[boxed]
 pub async fn missing_blobs(store: &dyn Store) -> Result<Vec<MissingBlob>, Error> {
     let mut found = Vec::new();
     for space in SPACES {
@@ -107,6 +109,7 @@ impl std::fmt::Display for MissingBlob {
 
 impl AdminHandle {
     /// See [`missing_blobs`]. Reads every blob once. Slow.
+    #[boxed]
     pub async fn missing_blobs(&self) -> Result<Vec<MissingBlob>, Error> {
         missing_blobs(self.ground().store()).await
     }

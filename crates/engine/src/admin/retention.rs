@@ -12,6 +12,7 @@ use recount_log::{Append, AppendError, Guard};
 use recount_world::Kind;
 
 use crate::admin::handle::AdminHandle;
+use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::error::run_erased;
 use crate::ground::row_pages::RowPages;
@@ -85,12 +86,14 @@ impl Policy {
 
 impl AdminHandle {
     /// Takes the events of an ended run before `before` away, at most those before its ending.
+    #[boxed]
     pub async fn prune(&self, run: RunId, before: Option<u64>, reason: &str) -> Result<Pruned, Error> {
         let _turn = self.housekeeping.lock().await;
         self.prune_in_turn(run, before, reason, None).await
     }
 
     /// The same for a request with a key, whose answer is kept with the prune. Where there was nothing to take it is not.
+    #[boxed]
     pub async fn prune_keyed(
         &self,
         run: RunId,
@@ -123,12 +126,14 @@ impl AdminHandle {
     }
 
     /// One round of pruning by policy.
+    #[boxed]
     pub async fn sweep(&self, policy: &Policy) -> Result<Swept, Error> {
         self.sweep_once(policy, None, None).await
     }
 
     /// The same for a request that is to be done once. Each prune is remembered with what was swept until then, so
     /// that the request, sent again after a crash, goes on from there.
+    #[boxed]
     pub async fn sweep_once(
         &self,
         policy: &Policy,
@@ -270,6 +275,7 @@ impl AdminHandle {
     }
 
     /// Withholds a run from pruning. Pinning again changes nothing.
+    #[boxed]
     pub async fn pin(&self, run: RunId, by: &str) -> Result<Pin, Error> {
         if let Some(pin) = self.catalogue().pin_of(run).await? {
             return Ok(pin);
@@ -293,6 +299,7 @@ impl AdminHandle {
     }
 
     /// Lets a run be pruned again. One that is not pinned is left as it is.
+    #[boxed]
     pub async fn unpin(&self, run: RunId) -> Result<(), Error> {
         if self.catalogue().run(run).await?.is_none() {
             return Err(self.catalogue().missing_run(run).await);

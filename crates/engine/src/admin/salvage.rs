@@ -11,6 +11,7 @@ use recount_event::{Code, Draft, Event, Payload, RunId, Stamp, codec, time};
 use recount_log::{Append, Store, StreamAppend};
 use recount_run::{CancelledBy, Command, State, decide};
 
+use crate::boxed;
 use crate::catalogue::rebuild;
 use crate::ground::{journal, rows};
 use crate::{Error, RunRow};
@@ -125,6 +126,7 @@ impl Closing {
 }
 
 /// Appends what closes a run, to a store that no engine is open on.
+#[boxed]
 pub async fn append(store: &dyn Store, run: RunId, first: u64, records: Vec<Bytes>) -> Result<(), Error> {
     let stream = StreamAppend { stream: journal::stream_of(run), expected_tail: first, records };
     store.append(Append { streams: vec![stream], ..Append::default() }).await?;
@@ -132,6 +134,7 @@ pub async fn append(store: &dyn Store, run: RunId, first: u64, records: Vec<Byte
 }
 
 /// Makes the catalogue of a store whose rows were chosen by [`keeps_row`].
+#[boxed]
 pub async fn finish(store: &dyn Store) -> Result<(), Error> {
     rebuild::restore(store).await
 }

@@ -3,6 +3,7 @@
 use recount_log::Stats;
 
 use crate::admin::handle::AdminHandle;
+use crate::boxed;
 use crate::{Error, ReaderStats, Scrubbed};
 
 /// What the engine says of its work. Counts are since it was opened.
@@ -44,6 +45,7 @@ impl EngineStats {
 
 impl AdminHandle {
     /// What there is and what was counted, for metrics.
+    #[boxed]
     pub async fn stats(&self) -> Result<EngineStats, Error> {
         let store = self.ground().store().stats().await?;
         let (runs_at_work, runs_in_line) = self.write().room.dispatch.counts();

@@ -9,6 +9,7 @@ use recount_log::{Append, AppendError, Guard, RowPut, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::handle::AdminHandle;
+use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
@@ -45,21 +46,25 @@ pub struct TokenRows {
 
 impl AdminHandle {
     /// All there are.
+    #[boxed]
     pub async fn tokens(&self) -> Result<TokenRows, Error> {
         tokens(self.ground().store()).await
     }
 
+    #[boxed]
     pub async fn add_token(&self, row: &TokenRow) -> Result<(), Error> {
         add_token(self.ground().store(), row).await
     }
 
     /// Whether there was one.
+    #[boxed]
     pub async fn remove_token(&self, id: TokenId) -> Result<bool, Error> {
         remove_token(self.ground().store(), id).await
     }
 }
 
 /// All tokens of a store.
+#[boxed]
 pub async fn tokens(store: &dyn Store) -> Result<TokenRows, Error> {
     let (mut found, mut damaged) = (TokenRows::default(), Vec::new());
     let mut pages = RowPages::new(store, rows::TOKENS, limits::PAGE_EVENTS);
@@ -78,6 +83,7 @@ pub async fn tokens(store: &dyn Store) -> Result<TokenRows, Error> {
 }
 
 /// Keeps one more, within the bound of how many there may be.
+#[boxed]
 pub async fn add_token(store: &dyn Store, row: &TokenRow) -> Result<(), Error> {
     if tokens(store).await?.whole.len() >= limits::TOKENS_MAX {
         let detail =
@@ -88,6 +94,7 @@ pub async fn add_token(store: &dyn Store, row: &TokenRow) -> Result<(), Error> {
 }
 
 /// Forgets one. Whether there was one.
+#[boxed]
 pub async fn remove_token(store: &dyn Store, id: TokenId) -> Result<bool, Error> {
     let key = id.to_string();
     let found = store.row(rows::TOKENS, &key).await.map_err(Error::from);

@@ -7,6 +7,7 @@ use recount_log::{Guard, RowPut, Store};
 use recount_run::State;
 use serde::{Deserialize, Serialize};
 
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
@@ -64,6 +65,7 @@ impl AllowanceFilter {
 
 impl CatalogueHandle {
     /// The allowance by which this run need not ask, the narrowest first.
+    #[boxed]
     pub async fn allowed(&self, state: &State, digest: &str) -> Result<Option<AllowanceRow>, Error> {
         for scope in AllowanceScope::ALL {
             let Some(owner) = owner(state, *scope) else { continue };
@@ -76,11 +78,13 @@ impl CatalogueHandle {
         Ok(None)
     }
 
+    #[boxed]
     pub async fn allowance(&self, id: &ForeignId) -> Result<Option<AllowanceRow>, Error> {
         named(self.ground().store(), id).await
     }
 
     /// What is remembered, the newest request first.
+    #[boxed]
     pub async fn list_allowances(
         &self,
         query: &ListQuery,

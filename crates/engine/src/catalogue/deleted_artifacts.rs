@@ -5,6 +5,7 @@ use recount_event::{EventId, ForeignId, RunId};
 use recount_log::{RowPut, RowRange, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::pins::there_or_damaged;
 use crate::catalogue::table::read_row;
@@ -48,6 +49,7 @@ pub(crate) struct ArtifactPin {
 
 impl CatalogueHandle {
     /// Who pinned an artifact, and when.
+    #[boxed]
     pub async fn artifact_pin_of(&self, row: &ArtifactRow) -> Result<Option<Pin>, Error> {
         let key = pin_key(row.run_id, row.event_id);
         let pin: Option<ArtifactPin> = self.row(rows::ARTIFACT_PINS, &key).await?;

@@ -3,12 +3,14 @@
 use recount_event::{Code, RunId, SessionId, TaskId};
 
 use crate::Error;
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::error::{run_erased, run_not_found, session_erased, task_erased};
 use crate::ground::{journal, rows};
 
 impl CatalogueHandle {
     /// Why a run is missing: it never existed, or it was erased.
+    #[boxed]
     pub async fn missing_run(&self, run: RunId) -> Error {
         match self.ground().store().end(&journal::stream_of(run)).await {
             Ok(Some(tail)) if tail.erased => run_erased(run),
@@ -18,6 +20,7 @@ impl CatalogueHandle {
     }
 
     /// Why a task is missing: it never existed, or it was deleted.
+    #[boxed]
     pub async fn missing_task(&self, task: TaskId) -> Error {
         match self.ground().store().row(rows::TASKS_ERASED, &task.to_string()).await {
             Ok(Some(_)) => task_erased(task),
@@ -27,6 +30,7 @@ impl CatalogueHandle {
     }
 
     /// Why a session is missing: it never existed, or it was deleted.
+    #[boxed]
     pub async fn missing_session(&self, session: SessionId) -> Error {
         match self.ground().store().row(rows::SESSIONS_ERASED, &session.to_string()).await {
             Ok(Some(_)) => session_erased(session),

@@ -4,6 +4,7 @@ use recount_event::RunId;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
 
@@ -15,12 +16,14 @@ pub struct Pin {
 }
 
 impl CatalogueHandle {
+    #[boxed]
     pub async fn pin_of(&self, run: RunId) -> Result<Option<Pin>, Error> {
         self.row(rows::PINS, &run.to_string()).await
     }
 
     /// Whether nothing of a run is pruned. A pin that is damaged counts until it is taken away: it may not be known by whom
     /// or when, but that a run is to be kept is.
+    #[boxed]
     pub async fn is_pinned(&self, run: RunId) -> Result<bool, Error> {
         there_or_damaged(self.pin_of(run).await)
     }

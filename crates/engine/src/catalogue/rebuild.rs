@@ -8,6 +8,7 @@ use bytes::Bytes;
 use recount_log::{Append, AppendError, FaultKind, Guard, Row, RowPut, RowRange, Store, StreamKey};
 use recount_run::State;
 
+use crate::boxed;
 use crate::catalogue::fold::Fold;
 use crate::catalogue::sessions;
 use crate::catalogue::table::read_row;
@@ -125,6 +126,7 @@ pub(crate) async fn restore(store: &dyn Store) -> Result<(), Error> {
 }
 
 /// What the catalogue says that the log does not, and the other way about, as sentences. Reads everything.
+#[boxed]
 pub async fn check(store: &dyn Store) -> Result<Vec<String>, Error> {
     let mut expected = fold_again(store).await?;
     // What another release made is right as it made it, until an engine starts and makes it again; what came

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use recount_event::{RunId, SessionId, TaskId};
 use recount_log::{RowRange, Store};
 
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
 use crate::{Error, ListQuery, Listed, Narrowing, RunRow, Whose, limits};
@@ -65,6 +66,7 @@ impl RunFilter {
 }
 
 impl CatalogueHandle {
+    #[boxed]
     pub async fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
         self.row(rows::RUNS, &rows::tenant_key(run)).await
     }
@@ -79,6 +81,7 @@ impl CatalogueHandle {
     }
 
     /// Runs that a filter takes, newest first.
+    #[boxed]
     pub async fn list_runs_of_interest(
         &self,
         query: &ListQuery,
@@ -91,22 +94,26 @@ impl CatalogueHandle {
         self.list_where(rows::RUNS, &rows::tenant_key(""), query, is_filtered, wants).await.map(Listed::from)
     }
 
+    #[boxed]
     pub async fn list_runs(&self, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
         let status = |row: &RunRow| row.status.clone();
         self.list(rows::RUNS, &rows::tenant_key(""), query, status).await.map(Listed::from)
     }
 
     /// The runs of a task, newest first.
+    #[boxed]
     pub async fn list_task_runs(&self, task: TaskId, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
         self.list_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task), query).await
     }
 
     /// How many runs a task has, counted up to a bound.
+    #[boxed]
     pub async fn count_task_runs(&self, task: TaskId) -> Result<u64, Error> {
         self.count_runs_of(rows::TASK_RUNS, &rows::task_runs_prefix(task)).await
     }
 
     /// The runs of a session, newest first.
+    #[boxed]
     pub async fn list_session_runs(
         &self,
         session: SessionId,
@@ -116,11 +123,13 @@ impl CatalogueHandle {
     }
 
     /// How many runs a session has, counted up to a bound.
+    #[boxed]
     pub async fn count_session_runs(&self, session: SessionId) -> Result<u64, Error> {
         self.count_runs_of(rows::SESSION_RUNS, &rows::session_runs_prefix(session)).await
     }
 
     /// The runs that retry, resume or continue a run, newest first.
+    #[boxed]
     pub async fn list_successors(&self, run: RunId, query: &ListQuery) -> Result<Listed<RunRow>, Error> {
         self.list_runs_of(rows::RUN_SUCCESSORS, &rows::within(run), query).await
     }
@@ -150,12 +159,14 @@ impl CatalogueHandle {
     }
 
     /// The run of a task that was made last.
+    #[boxed]
     pub async fn latest_run(&self, task: TaskId) -> Result<Option<RunRow>, Error> {
         let newest = ListQuery { limit: 1, ..ListQuery::default() };
         Ok(self.list_task_runs(task, &newest).await?.items.pop())
     }
 
     /// Runs of our own that have not ended. Before a performer is attached, these are what an earlier process left.
+    #[boxed]
     pub async fn unfinished(&self) -> Result<Vec<RunRow>, Error> {
         let mut found = Vec::new();
         let mut after = None;

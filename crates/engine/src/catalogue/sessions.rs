@@ -5,6 +5,7 @@ use recount_log::{Guard, RowPut, Store};
 use recount_run::State;
 use serde::{Deserialize, Serialize};
 
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
 use crate::{Error, ListQuery, Listed};
@@ -18,11 +19,13 @@ pub struct SessionRow {
 }
 
 impl CatalogueHandle {
+    #[boxed]
     pub async fn session(&self, session: SessionId) -> Result<Option<SessionRow>, Error> {
         self.row(rows::SESSIONS, &rows::tenant_key(session)).await
     }
 
     /// Sessions, newest first.
+    #[boxed]
     pub async fn list_sessions(&self, query: &ListQuery) -> Result<Listed<SessionRow>, Error> {
         let listed =
             self.list(rows::SESSIONS, &rows::tenant_key(""), query, |_: &SessionRow| String::new()).await?;

@@ -7,6 +7,7 @@ use recount_event::{Json, SessionId};
 use recount_log::RowRange;
 use serde::{Deserialize, Serialize};
 
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
@@ -94,6 +95,7 @@ impl Overrides {
 
 impl CatalogueHandle {
     /// The setup of a session, when it was opened with one.
+    #[boxed]
     pub async fn setup(&self, session: SessionId) -> Result<Option<SetupRow>, Error> {
         let Some(row) = self.ground().store().row(rows::SETUPS, &rows::tenant_key(session)).await? else {
             return Ok(None);
@@ -103,6 +105,7 @@ impl CatalogueHandle {
     }
 
     /// What was said before a session began.
+    #[boxed]
     pub async fn seed(&self, session: SessionId) -> Result<Vec<Json>, Error> {
         let range = RowRange {
             space: rows::SEEDS.into(),
@@ -120,6 +123,7 @@ impl CatalogueHandle {
     }
 
     /// Sessions with a setup, newest first.
+    #[boxed]
     pub async fn list_setups(&self, query: &ListQuery) -> Result<Listed<(SessionRow, SetupRow)>, Error> {
         let prefix = rows::tenant_key("");
         let listed = self.list(rows::SETUPS, &prefix, query, |_: &SetupRow| String::new()).await?;

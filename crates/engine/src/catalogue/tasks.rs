@@ -3,6 +3,7 @@
 use recount_event::TaskId;
 use serde::{Deserialize, Serialize};
 
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
 use crate::{Error, ListQuery, Listed, RunRow};
@@ -62,10 +63,12 @@ impl Budget {
 }
 
 impl CatalogueHandle {
+    #[boxed]
     pub async fn task(&self, task: TaskId) -> Result<Option<TaskRow>, Error> {
         self.row(rows::TASKS, &rows::tenant_key(task)).await
     }
 
+    #[boxed]
     pub async fn list_tasks(&self, query: &ListQuery) -> Result<Listed<TaskRow>, Error> {
         self.list(rows::TASKS, &rows::tenant_key(""), query, |_: &TaskRow| String::new())
             .await
@@ -73,6 +76,7 @@ impl CatalogueHandle {
     }
 
     /// What a task may spend, and what it has spent by now.
+    #[boxed]
     pub async fn task_budget(&self, task: TaskId) -> Result<Budget, Error> {
         let Some(row) = self.task(task).await? else { return Err(self.missing_task(task).await) };
         let latest = self.latest_run(task).await?;

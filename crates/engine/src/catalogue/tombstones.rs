@@ -4,6 +4,7 @@ use recount_event::{RunId, SessionId, TaskId};
 use recount_log::{RowRange, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
@@ -37,12 +38,14 @@ pub struct Erased {
 
 impl CatalogueHandle {
     /// What an erased run has left behind.
+    #[boxed]
     pub async fn tombstone(&self, run: RunId) -> Result<Option<Tombstone>, Error> {
         self.row(rows::ERASED, &rows::tenant_key(run)).await
     }
 }
 
 /// The runs that were erased in a store, in the order of their ids. For checks of a store without an engine.
+#[boxed]
 pub async fn tombstones(store: &dyn Store) -> Result<Vec<Tombstone>, Error> {
     let mut found = Vec::new();
     let mut after = None;

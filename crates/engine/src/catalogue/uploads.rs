@@ -5,6 +5,7 @@ use recount_event::family::artifact::Created;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::boxed;
 use crate::catalogue::handle::CatalogueHandle;
 use crate::ground::rows;
 
@@ -38,6 +39,7 @@ impl UploadRow {
 
 impl CatalogueHandle {
     /// What was sent in under this id and is not forgotten yet.
+    #[boxed]
     pub async fn uploaded(&self, id: &ForeignId) -> Result<Option<UploadRow>, Error> {
         let now_ms = self.ground().world.clock.now_ms();
         let row: Option<UploadRow> = self.row(rows::UPLOADS, &rows::tenant_key(id)).await?;

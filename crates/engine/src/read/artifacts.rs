@@ -8,6 +8,7 @@
 use recount_event::{Code, ForeignId, RunId, TaskId};
 use recount_log::{FaultKind, RowRange, Store};
 
+use crate::boxed;
 use crate::catalogue::artifact_rows::{
     ArtifactChange, DeletedArtifact, Gone, Indexed, PATCH, blob_of, blob_uses,
 };
@@ -50,6 +51,7 @@ impl ReadHandle {
     /// All that is called so, the first that was made first: an id that a producer chose names one thing of its run
     /// only, and what was sent in before there was a run is a thing of each run that uses it. What no run has used
     /// yet is found as that.
+    #[boxed]
     pub async fn artifacts_called(&self, id: &ForeignId) -> Result<Vec<FoundArtifact>, Error> {
         let range = RowRange {
             space: rows::ARTIFACTS.into(),
@@ -75,6 +77,7 @@ impl ReadHandle {
     }
 
     /// Why an artifact is missing: it never existed, or it went with its run.
+    #[boxed]
     pub async fn missing_artifact(&self, id: &ForeignId) -> Error {
         match self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await {
             Ok(Some(Gone { deleted: Some(deleted), .. })) => artifact_deleted(id, &deleted),
@@ -91,12 +94,14 @@ impl ReadHandle {
     }
 
     /// The run that an artifact went with, if it did.
+    #[boxed]
     pub async fn run_of_gone_artifact(&self, id: &ForeignId) -> Result<Option<RunId>, Error> {
         let gone = self.catalogue().row::<Gone>(rows::ARTIFACTS_GONE, &rows::tenant_key(id)).await?;
         Ok(gone.and_then(|gone| gone.run_id))
     }
 
     /// The bytes of an artifact, or where they are read from.
+    #[boxed]
     pub async fn artifact_content(&self, found: &FoundArtifact) -> Result<ArtifactContent, Error> {
         match self.logged(found) {
             Some(output) => {
@@ -115,6 +120,7 @@ impl ReadHandle {
     }
 
     /// The bytes of an artifact, checked against its hash.
+    #[boxed]
     pub async fn artifact_bytes(&self, found: &FoundArtifact) -> Result<bytes::Bytes, Error> {
         if let Some(output) = self.logged(found) {
             output.is_there().await?;
@@ -158,6 +164,7 @@ impl ReadHandle {
     }
 
     /// Artifacts that a filter takes, newest first.
+    #[boxed]
     pub async fn list_artifacts(
         &self,
         query: &ListQuery,

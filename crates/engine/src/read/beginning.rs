@@ -4,6 +4,7 @@ use recount_event::family::run::{Queued, ResumedFromEvent};
 use recount_event::{Payload, RunId};
 use recount_log::ReadBound;
 
+use crate::boxed;
 use crate::ground::journal;
 use crate::read::handle::ReadHandle;
 use crate::{Error, limits};
@@ -13,6 +14,7 @@ const BEGINNING: usize = 2;
 
 impl ReadHandle {
     /// How a run started; `None` when that was pruned, or when there is no such run.
+    #[boxed]
     pub async fn queued(&self, run: RunId) -> Result<Option<Queued>, Error> {
         let stream = journal::stream_of(run);
         let bound = ReadBound { count: BEGINNING, bytes: limits::PAGE_BYTES };
@@ -25,6 +27,7 @@ impl ReadHandle {
         Ok(None)
     }
     /// Where in another run this one goes on; `None` when it does not, or when its beginning was pruned.
+    #[boxed]
     pub async fn resumed_from(&self, run: RunId) -> Result<Option<ResumedFromEvent>, Error> {
         let stream = journal::stream_of(run);
         let bound = ReadBound { count: 1, bytes: limits::PAGE_BYTES };

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use recount_event::Code;
 use recount_log::{Damage, ReadBound};
 
+use crate::boxed;
 use crate::catalogue::pruned::pruned_up_to;
 use crate::read::event_filter::FeedFilter;
 use crate::read::handle::ReadHandle;
@@ -22,6 +23,7 @@ pub struct FeedPage {
 
 impl ReadHandle {
     /// Stored bytes of all runs' events after a position, and whether there are more.
+    #[boxed]
     pub async fn read_feed(
         &self,
         after: Option<u64>,
@@ -40,6 +42,7 @@ impl ReadHandle {
 
     /// The same, of what passes a sieve. Looks at a bounded number of events, so that a page may be short, or empty,
     /// although there are more.
+    #[boxed]
     pub async fn read_feed_of(
         &self,
         after: Option<u64>,
@@ -81,6 +84,7 @@ impl ReadHandle {
     }
 
     /// Follows all runs from after a position, or from the start.
+    #[boxed]
     pub async fn follow_feed(&self, after: Option<u64>) -> Result<Subscription, Error> {
         let list = self.publisher.feed();
         let last = self.ground().store().last_position().await?;
@@ -90,12 +94,14 @@ impl ReadHandle {
     }
 
     /// The same, of what passes a sieve. Such a reader is served from the store.
+    #[boxed]
     pub async fn follow_feed_of(&self, after: Option<u64>, sieve: Sieve) -> Result<Subscription, Error> {
         let subscription = self.follow_feed(after).await?;
         Ok(subscription.sifted(FeedFilter::new(sieve, self.ground().store.clone())))
     }
 
     /// Where the feed ends now; 0 when nothing has happened yet.
+    #[boxed]
     pub async fn last_position(&self) -> Result<u64, Error> {
         Ok(self.ground().store().last_position().await?)
     }

@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use recount_log::ReadBound;
 
+use crate::boxed;
 use crate::read::handle::ReadHandle;
 use crate::read::join::{Join, NextEvents};
 use crate::read::runs::next_after;
@@ -19,6 +20,7 @@ pub struct FeedRecords {
 impl FeedRecords {
     /// Waits for what comes next: positions and envelopes, in order; none of them where events were pruned, erased or
     /// damaged. `None`: nothing will follow. Dropping the future loses nothing.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<Vec<(u64, Bytes)>>, Error> {
         loop {
             match self.join.look(|join| join.list.envelopes(join.next)) {
@@ -59,6 +61,7 @@ impl FeedRecords {
 
 impl ReadHandle {
     /// Follows the envelopes of all runs from after a position.
+    #[boxed]
     pub async fn follow_feed_records(&self, after: u64) -> Result<FeedRecords, Error> {
         let list = self.publisher.feed();
         let last = self.ground().store().last_position().await?;

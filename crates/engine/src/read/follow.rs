@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use recount_log::{ReadBound, StreamKey};
 
+use crate::boxed;
 use crate::ground::error::run_erased;
 use crate::ground::journal;
 use crate::read::join::{Join, NextEvents};
@@ -31,6 +32,7 @@ impl Events {
 
     /// Waits for what comes next: at least one event, in order, none twice. `None`: the run has ended, and all of it
     /// was given. Dropping the future loses nothing.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<Vec<Arc<SharedEvent>>>, Error> {
         loop {
             match self.join.look(|join| join.list.events(join.next)) {

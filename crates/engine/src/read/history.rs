@@ -8,6 +8,7 @@ use recount_event::{Code, Payload, RunId, SessionId};
 use recount_log::{ReadBound, RowRange};
 use recount_run::view::History;
 
+use crate::boxed;
 use crate::ground::{journal, rows};
 use crate::read::handle::ReadHandle;
 use crate::{Error, limits};
@@ -22,6 +23,7 @@ struct Read {
 impl ReadHandle {
     /// Everything that was said and done in a session, up to now. A session that is too long to be told at once is
     /// refused with `limit_reached`.
+    #[boxed]
     pub async fn history(&self, session: SessionId) -> Result<History, Error> {
         let prefix = rows::session_runs_prefix(session);
         let (mut history, mut read, mut after) = (History::new(), Read::default(), None);

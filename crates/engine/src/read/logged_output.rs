@@ -9,6 +9,7 @@ use bytes::Bytes;
 use recount_event::{Code, EventId, ForeignId, Payload, RunId};
 use recount_log::{ReadBound, StreamKey};
 
+use crate::boxed;
 use crate::ground::error::run_erased;
 use crate::ground::journal;
 use crate::read::handle::ReadHandle;
@@ -113,6 +114,7 @@ pub struct OutputPieces {
 
 impl OutputPieces {
     /// The next bytes; `None` when there are no more of those that are wanted.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             if let Some(piece) = self.ready.pop_front() {

@@ -4,6 +4,7 @@ use recount_event::{Code, RunId, SessionId};
 use recount_log::{ReadBound, RowRange};
 use recount_run::view::{Message, message};
 
+use crate::boxed;
 use crate::ground::{journal, rows};
 use crate::read::handle::ReadHandle;
 use crate::{Error, limits};
@@ -29,6 +30,7 @@ pub struct Messages {
 impl ReadHandle {
     /// What was said and done in the runs of a session, oldest first. Looks at a bounded number of events, so that a
     /// page may be short, or empty, although there are more.
+    #[boxed]
     pub async fn messages(
         &self,
         session: SessionId,

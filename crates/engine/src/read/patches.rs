@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use recount_event::{Code, ForeignId, RunId};
 
+use crate::boxed;
 use crate::catalogue::artifact_rows::PATCH;
 use crate::catalogue::run_row::OWN;
 use crate::read::handle::ReadHandle;
@@ -73,6 +74,7 @@ impl PatchAction {
 
 impl ReadHandle {
     /// A patch of a run of ours, as it stands; of this run where one is named.
+    #[boxed]
     pub async fn patch(&self, id: &ForeignId, run: Option<RunId>) -> Result<ArtifactRow, Error> {
         let mut other = None;
         for found in self.artifacts_called(id).await? {
@@ -97,6 +99,7 @@ impl ReadHandle {
     }
 
     /// The diff of a patch, if it is what was made: whole, and without a masked secret.
+    #[boxed]
     pub async fn patch_bytes(&self, row: ArtifactRow) -> Result<PatchBytes, Error> {
         let unusable = |why: &str| {
             Error::rejected(Code::PatchUnusable, format!("patch {} cannot be used: {why}", row.id))

@@ -6,6 +6,7 @@ use recount_event::{ForeignId, Json, Payload};
 use recount_log::{ReadBound, RowRange};
 use recount_run::PromptKind;
 
+use crate::boxed;
 use crate::catalogue::prompt_rows::PromptRow;
 use crate::catalogue::table::read_row;
 use crate::ground::error::damaged_row;
@@ -15,36 +16,43 @@ use crate::{ApprovalRow, ClarificationRow, Error, HandoffRow, ListQuery, Listed,
 
 impl ReadHandle {
     /// A request for permission.
+    #[boxed]
     pub async fn approval(&self, approval: &ForeignId) -> Result<Option<ApprovalRow>, Error> {
         self.catalogue().row(rows::APPROVALS, &rows::tenant_key(approval)).await
     }
 
     /// A question.
+    #[boxed]
     pub async fn clarification(&self, id: &ForeignId) -> Result<Option<ClarificationRow>, Error> {
         self.prompt_called(id).await
     }
 
     /// A handoff.
+    #[boxed]
     pub async fn handoff(&self, id: &ForeignId) -> Result<Option<HandoffRow>, Error> {
         self.prompt_called(id).await
     }
 
     /// Approvals, the newest request first; with status `pending` only the open ones are looked at.
+    #[boxed]
     pub async fn list_approvals(&self, query: &ListQuery) -> Result<Listed<ApprovalRow>, Error> {
         self.list_prompts(query).await
     }
 
     /// Questions, in the same order.
+    #[boxed]
     pub async fn list_clarifications(&self, query: &ListQuery) -> Result<Listed<ClarificationRow>, Error> {
         self.list_prompts(query).await
     }
 
     /// Handoffs, in the same order.
+    #[boxed]
     pub async fn list_handoffs(&self, query: &ListQuery) -> Result<Listed<HandoffRow>, Error> {
         self.list_prompts(query).await
     }
 
     /// What was packed for who takes over, as the event tells it that asked.
+    #[boxed]
     pub async fn packed_for(&self, handoff: &HandoffRow) -> Result<Option<Json>, Error> {
         let stream = journal::stream_of(handoff.run_id);
         let bound = ReadBound { count: 1, bytes: 1 };

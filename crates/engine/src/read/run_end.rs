@@ -5,6 +5,7 @@ use std::sync::Arc;
 use recount_event::RunId;
 
 use crate::Error;
+use crate::boxed;
 use crate::ground::error::run_not_found;
 use crate::ground::journal;
 use crate::read::handle::ReadHandle;
@@ -15,6 +16,7 @@ pub struct RunEnd(Arc<List>);
 
 impl RunEnd {
     /// Returns when the run has ended.
+    #[boxed]
     pub async fn reached(&self) {
         if self.0.watch().wait_for(|level| level.end.is_some()).await.is_err() {
             // The list is held here, so it cannot go away.
@@ -24,6 +26,7 @@ impl RunEnd {
 
 impl ReadHandle {
     /// A listener to the ending of a run, also of one that has ended.
+    #[boxed]
     pub async fn run_end(&self, run: RunId) -> Result<RunEnd, Error> {
         // First the list, then whether the run has ended: an ending after that is published to the list.
         let list = self.publisher.run(&journal::stream_of(run));

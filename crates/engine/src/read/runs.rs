@@ -6,6 +6,7 @@ use bytes::Bytes;
 use recount_event::{Code, RunId};
 use recount_log::{End, ReadBound, StreamKey, Tail};
 
+use crate::boxed;
 use crate::ground::error::{run_erased, run_not_found};
 use crate::ground::journal;
 use crate::read::handle::ReadHandle;
@@ -26,6 +27,7 @@ pub struct Digest {
 impl ReadHandle {
     /// Stored bytes of a run's events after a sequence, and whether there are more. Where the first of them is
     /// not the one after it, those between were pruned.
+    #[boxed]
     pub async fn read_run(
         &self,
         run: RunId,
@@ -48,11 +50,13 @@ impl ReadHandle {
     }
 
     /// Follows a run from after a sequence, or from its start.
+    #[boxed]
     pub async fn follow_run(&self, run: RunId, after: Option<u64>) -> Result<Subscription, Error> {
         Ok(Subscription::new(self.join(run, after).await?))
     }
 
     /// The same as events, for those who make something of them. What was pruned of a run is passed over.
+    #[boxed]
     pub async fn follow_events(&self, run: RunId, after: Option<u64>) -> Result<Events, Error> {
         let stream = journal::stream_of(run);
         let list = self.publisher.run(&stream);
@@ -92,11 +96,13 @@ impl ReadHandle {
     }
 
     /// Where a run ends, if it exists: the sequence its next event will get.
+    #[boxed]
     pub async fn tail(&self, run: RunId) -> Result<Option<u64>, Error> {
         let tail = self.ground().store().end(&journal::stream_of(run)).await?;
         Ok(tail.map(|tail| tail.next_sequence))
     }
 
+    #[boxed]
     pub async fn digest(&self, run: RunId) -> Result<Digest, Error> {
         let tail = self.tail_of(run).await?;
         Ok(Digest {

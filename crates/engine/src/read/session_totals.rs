@@ -5,6 +5,7 @@
 
 use recount_event::SessionId;
 
+use crate::boxed;
 use crate::read::handle::ReadHandle;
 use crate::{Error, ListQuery, RunRow, limits};
 
@@ -33,6 +34,7 @@ impl SessionStanding {
 
 impl ReadHandle {
     /// Adds up the runs of a session, the latest first, up to a bound.
+    #[boxed]
     pub async fn session_standing(&self, session: SessionId) -> Result<SessionStanding, Error> {
         let query = ListQuery { limit: limits::STANDING_RUNS_MAX, ..ListQuery::default() };
         let runs = self.catalogue().list_session_runs(session, &query).await?.items;

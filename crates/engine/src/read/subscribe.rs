@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use recount_log::{Answer, Damage, FeedRecord, ReadBound, RecordPage, StreamKey};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::boxed;
 use crate::ground::error::run_erased;
 use crate::read::event_filter::FeedFilter;
 use crate::read::join::{Join, NextEvents};
@@ -70,6 +71,7 @@ impl Subscription {
     }
 
     /// Waits for what comes next. Dropping the future loses nothing.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Delivery, Error> {
         loop {
             let is_sifted = self.sifter.is_some();

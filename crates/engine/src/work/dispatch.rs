@@ -9,6 +9,7 @@ use recount_event::{Payload, RunId};
 use recount_run::{Command, outstanding};
 use recount_world::Kind;
 
+use crate::boxed;
 use crate::catalogue::runs::own_open;
 use crate::work::admission::PerformerAdmission;
 use crate::work::handle::WorkHandle;
@@ -55,6 +56,7 @@ impl Drop for Leave {
 impl WorkHandle {
     /// From now on what our own runs are owed is done, by at most `at_once` workers at a time. Runs of before that
     /// are owed something go on; their workers are gone, because the store has one owner.
+    #[boxed]
     pub async fn employ(&self, performer: Arc<dyn Performer>, at_once: usize) -> Result<(), Error> {
         self.write().room.dispatch.open(at_once.max(1));
         self.attach_idle_performer(performer.clone())?;

@@ -4,6 +4,7 @@
 use recount_event::RunId;
 
 use crate::WriteHandle;
+use crate::boxed;
 
 /// A place that was given up for a while.
 pub struct LentPlace {
@@ -18,6 +19,7 @@ impl LentPlace {
     }
 
     /// Waits for a place, before any run that has not started. A worker that does not come back leaves without one.
+    #[boxed]
     pub async fn take_back(self) {
         self.write.room.dispatch.take_back(self.run).await;
     }

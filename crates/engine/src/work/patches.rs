@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId};
 
+use crate::boxed;
 use crate::read::Delivery;
 use crate::work::handle::WorkHandle;
 use crate::work::workspaces::nobody;
@@ -28,6 +29,7 @@ pub struct PatchRequest {
 impl WorkHandle {
     /// Begins the run that does it. Refused before there is a run: a patch whose status does not allow it, that cannot be
     /// used, or that does not fit the files as they are now; and while a run works in the folder.
+    #[boxed]
     pub async fn order_patch(
         &self,
         request: PatchRequest,
@@ -68,6 +70,7 @@ impl WorkHandle {
     }
 
     /// The run when it has ended, or as it is when that takes long.
+    #[boxed]
     pub async fn patch_run(&self, run: RunId) -> Result<RunRow, Error> {
         let mut events = self.read().follow_run(run, None).await?;
         let ended = async {

@@ -13,6 +13,7 @@ use recount_run::{Command, State};
 use recount_world::World;
 use tokio::sync::watch;
 
+use crate::boxed;
 use crate::ground::journal;
 use crate::read::live::{Level, List};
 use crate::work::lent_place::LentPlace;
@@ -132,6 +133,7 @@ impl Desk {
     /// Waits until it is certain that the run began. A run that was asked for a moment ago is given to a worker
     /// before the store has confirmed it: it may think and report, for a report is written after the beginning,
     /// or not at all. Before it acts, or looks for rows that came with the run, it waits here.
+    #[boxed]
     pub async fn settled(&mut self) -> Result<(), Left> {
         let Some(fate) = self.fate.take() else { return Ok(()) };
         match fate.await {
@@ -160,6 +162,7 @@ impl Desk {
 
     /// Reports what was done. Durable when this answers: everything since the desk last looked, in order, with what
     /// was reported at its end.
+    #[boxed]
     pub async fn report(&mut self, drafts: Vec<Draft>) -> Result<Vec<Event>, Left> {
         if self.state.is_ended() {
             return Err(Left::Ended);
@@ -189,6 +192,7 @@ impl Desk {
     }
 
     /// Ends a run that cannot go on, and closes what is open in it.
+    #[boxed]
     pub async fn fail(&mut self, code: &str, message: String, retriable: bool) -> Result<(), Left> {
         let command = Command::Fail { code: code.to_owned(), message, retriable };
         if let Err(error) = self.write.submit(self.run, command).await {
@@ -209,6 +213,7 @@ impl Desk {
     }
 
     /// What others wrote since the desk last looked.
+    #[boxed]
     pub async fn catch_up(&mut self) -> Result<Vec<Event>, Left> {
         let mut seen = Vec::new();
         self.read_on(u64::MAX, &mut seen).await?;
@@ -281,6 +286,7 @@ pub struct Watch(watch::Receiver<Level>);
 
 impl Watch {
     /// Returns when the run has ended.
+    #[boxed]
     pub async fn ended(&mut self) {
         if self.0.wait_for(|level| level.end.is_some()).await.is_err() {
             // The list lives as long as its desk; who listens longer hears that it is over.

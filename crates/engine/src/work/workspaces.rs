@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use recount_event::family::run::Driver;
 use recount_event::{Code, RunId};
 
+use crate::boxed;
 use crate::work::handle::WorkHandle;
 use crate::{ApplyTo, Error, Narrowing, NewRun, RunRow, WorkspaceChanges, WorkspaceOf};
 
@@ -45,6 +46,7 @@ impl Active {
 impl WorkHandle {
     /// What a run changed in the copy that it worked in, with what runs before and after it changed there. A run that is at
     /// work is named only where it lies `within`.
+    #[boxed]
     pub async fn workspace_changes(&self, run: RunId, within: &Narrowing) -> Result<WorkspaceChanges, Error> {
         let (row, copy) = self.copy_of(run).await?;
         let Some(performer) = self.performer() else { return Err(nobody()) };
@@ -60,6 +62,7 @@ impl WorkHandle {
 
     /// Brings these changes back to where the copy was made from, all or none. Refused while a run works in the copy, or in
     /// place in the original or in a folder above or below it; the refusal names it only where it lies `within`.
+    #[boxed]
     pub async fn apply_changes(
         &self,
         run: RunId,

@@ -10,6 +10,7 @@ use recount_event::{Code, Event, ForeignId, Payload, RunId, time};
 use recount_log::{Append, AppendError, Guard, RowPut, RowRange, Store};
 use recount_run::State;
 
+use crate::boxed;
 use crate::catalogue::allowances::{found_at, gone, held, held_key, named, owner, run_key};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
@@ -120,6 +121,7 @@ impl WriteHandle {
     }
 
     /// Takes an allowance back: from here on calls like it are asked about again. Answers what it was.
+    #[boxed]
     pub async fn take_back(&self, id: &ForeignId) -> Result<AllowanceRow, Error> {
         let missing = || Error::rejected(Code::AllowanceNotFound, format!("there is no allowance {id}"));
         for _ in 0..limits::TAKE_BACK_TRIES {

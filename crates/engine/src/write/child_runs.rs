@@ -6,11 +6,13 @@
 use recount_event::RunId;
 use recount_event::family::run::Queued;
 
+use crate::boxed;
 use crate::write::handle::WriteHandle;
 use crate::{Error, NewRun, NewTask};
 
 impl WriteHandle {
     /// Starts the run, unless there is one of this id. Its first event is durable when this answers.
+    #[boxed]
     pub async fn start_child(&self, run: RunId, task: NewTask, mut queued: Queued) -> Result<(), Error> {
         if self.read().tail(run).await?.is_some() {
             return Ok(());

@@ -6,6 +6,7 @@ use recount_event::family::run::{Driver, Queued, ResumedFromEvent};
 use recount_event::{Code, RunId, SessionId, TaskId};
 use serde_json::Error as Unreadable;
 
+use crate::boxed;
 use crate::write::handle::WriteHandle;
 use crate::{Error, NewRun, Order};
 
@@ -32,6 +33,7 @@ struct Spent {
 
 impl WriteHandle {
     /// A run of ours that has ended and is there from its beginning; refused is any other.
+    #[boxed]
     pub async fn past(&self, run: RunId) -> Result<Past, Error> {
         let Some(row) = self.catalogue().run(run).await? else {
             return Err(self.catalogue().missing_run(run).await);

@@ -3,6 +3,7 @@
 
 use recount_log::{Append, Guard, RowPut, RowRange};
 
+use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::row_pages::RowPages;
 use crate::ground::rows;
@@ -13,6 +14,7 @@ use crate::{Error, KeptAnswer, Made, Once, Standing, limits};
 
 impl WriteHandle {
     /// Takes up a request, or says why not. Forgets some of those that are too old, whatever face they came through.
+    #[boxed]
     pub async fn take_up(&self, once: &Once) -> Result<Standing, Error> {
         let Some(under_way) = self.room.in_flight.take_up(&once.key) else { return Ok(Standing::Busy) };
         let now = self.ground().world.clock.now_ms();
@@ -38,6 +40,7 @@ impl WriteHandle {
     }
 
     /// Remembers what was answered.
+    #[boxed]
     pub async fn keep_answer(&self, once: &Once, answer: KeptAnswer) -> Result<(), Error> {
         // What it made is known for longer than what was answered: see `forget_answers`.
         let now = self.ground().world.clock.now_ms();

@@ -6,6 +6,7 @@
 use recount_event::{Code, ForeignId, RunId};
 use recount_run::view::ResumePlaces;
 
+use crate::boxed;
 use crate::ground::journal;
 use crate::write::ended_run::Past;
 use crate::write::handle::WriteHandle;
@@ -39,6 +40,7 @@ impl ResumeFrom {
 
 impl WriteHandle {
     /// The last event of an ended run that a new run includes; `None` for all of it.
+    #[boxed]
     pub async fn resume_place(&self, past: &Past, from: &ResumeFrom) -> Result<Option<u64>, Error> {
         let place = match from {
             ResumeFrom::End => return Ok(None),

@@ -5,6 +5,7 @@ use recount_event::{RunId, SessionId};
 use recount_log::RowPut;
 use recount_run::{CancelledBy, Command};
 
+use crate::boxed;
 use crate::write::handle::WriteHandle;
 use crate::write::request::SubmitWithRows;
 use crate::write::start::Started;
@@ -45,6 +46,7 @@ pub struct Answering {
 impl WriteHandle {
     /// Begins a run in a session; its first event is durable when this answers. With `supersedes` a run that waits ends
     /// in the same append. Refused with `session_busy` while another one of the session is at work.
+    #[boxed]
     pub async fn say(&self, saying: Saying, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
         let Saying { session, mut new, mut before, overrides, mut supersedes } = saying;
         new.session = Some(session);
@@ -85,6 +87,7 @@ impl WriteHandle {
 
     /// Answers a run that waits. `None`: there was nothing to write of the run. Where the run goes on is remembered as
     /// what the request made: `RUN/SEQUENCE`, the sequence being that of `run.continued`.
+    #[boxed]
     pub async fn answer(&self, answering: Answering, once: Option<&Once>) -> Result<Option<Receipt>, Error> {
         let Answering { session, run, command, mut before, overrides } = answering;
         for _ in 0..limits::QUEUE_TRIES {
@@ -108,6 +111,7 @@ impl WriteHandle {
 
     /// Submits a command that is a request with a key. The answer, when it was kept with the command's events; `None`
     /// where there was nothing to write, or the answer is too large.
+    #[boxed]
     pub async fn submit_keyed(
         &self,
         run: RunId,

@@ -8,6 +8,7 @@
 use recount_event::{Code, ForeignId, RunId};
 use recount_log::{Append, RowPut};
 
+use crate::boxed;
 use crate::catalogue::sealed_rows::key_of;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
@@ -17,6 +18,7 @@ use crate::{Error, limits};
 impl WriteHandle {
     /// Keeps what a call, or a patch, was before it was masked. Durable when answered, and to be asked for before
     /// the event is reported.
+    #[boxed]
     pub async fn seal(&self, run: RunId, id: &ForeignId, original: &[u8]) -> Result<(), Error> {
         if original.len() > limits::SEALED_BYTES_MAX {
             let (found, most) = (original.len(), limits::SEALED_BYTES_MAX);
@@ -30,6 +32,7 @@ impl WriteHandle {
     }
 
     /// What a call, or a patch, was before it was masked; `None` when nothing was sealed, or it is settled.
+    #[boxed]
     pub async fn unseal(&self, run: RunId, id: &ForeignId) -> Result<Option<Vec<u8>>, Error> {
         self.unseal_at(&key_of(run, id)).await
     }
@@ -44,6 +47,7 @@ impl WriteHandle {
     }
 
     /// Forgets an original that is not needed any more. That of a call goes by itself when the call is settled.
+    #[boxed]
     pub async fn forget_sealed(&self, run: RunId, id: &ForeignId) -> Result<(), Error> {
         let rows = vec![rows::delete(rows::SEALED, key_of(run, id))];
         self.ground().store().append(Append { rows, ..Append::default() }).await?;

@@ -5,17 +5,20 @@
 use recount_event::{SessionId, time};
 use recount_log::{Append, AppendError, Guard};
 
+use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
 use crate::{Error, Made, Once, SessionRow, limits};
 
 impl WriteHandle {
+    #[boxed]
     pub async fn create_session(&self, title: Option<String>) -> Result<SessionRow, Error> {
         self.create_session_once(title, None).await
     }
 
     /// The same for a request that is to be done once.
+    #[boxed]
     pub async fn create_session_once(
         &self,
         title: Option<String>,
@@ -33,6 +36,7 @@ impl WriteHandle {
 
     /// The session in which another program's session is recorded, made if there is none or if it was deleted. `name`
     /// is a digest of how the program calls it.
+    #[boxed]
     pub async fn recorded_session(&self, name: &str, title: Option<String>) -> Result<SessionRow, Error> {
         let key = rows::tenant_key(name);
         let title = title.map(|title| self.redactor().text(&title).into_owned());
@@ -67,6 +71,7 @@ impl WriteHandle {
     }
 
     /// Gives a session another title.
+    #[boxed]
     pub async fn set_title(&self, session: SessionId, title: Option<String>) -> Result<SessionRow, Error> {
         let key = rows::tenant_key(session);
         let redactor = self.room.redaction_in(session).await?.redactor;

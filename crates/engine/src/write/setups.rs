@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use recount_event::{Code, Json, SessionId, time};
 use recount_log::{Append, Guard, RowPut};
 
+use crate::boxed;
 use crate::catalogue::setups::option_key;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
@@ -38,6 +39,7 @@ pub struct NewFork {
 impl WriteHandle {
     /// Begins a session with its setup and what was said before. Title and words are masked like everything else that is
     /// stored; what was chosen is kept as it is, or nothing could be done with it.
+    #[boxed]
     pub async fn create_setup(&self, new: NewSetup, once: Option<&Once>) -> Result<SessionRow, Error> {
         let stamp = self.ground().stamp();
         let session = SessionId::new(self.ground().mint(stamp));
@@ -70,6 +72,7 @@ impl WriteHandle {
     }
 
     /// The same setup, with the same secrets, for another conversation that begins with what is given.
+    #[boxed]
     pub async fn fork(
         &self,
         session: SessionId,
@@ -103,6 +106,7 @@ impl WriteHandle {
     }
 
     /// The value of a secret option of a session.
+    #[boxed]
     pub async fn secret_option(&self, session: SessionId, option: &str) -> Result<Option<String>, Error> {
         let Some(bytes) = self.unseal_at(&option_key(session, option)).await? else { return Ok(None) };
         let text = String::from_utf8(bytes);

@@ -9,6 +9,7 @@ use recount_log::{Guard, RowPut};
 use recount_redact::with_paths;
 use recount_run::{Command, State};
 
+use crate::boxed;
 use crate::catalogue::fold::Fold;
 use crate::ground::{journal, rows};
 use crate::write::commit::{Commit, CommitFailure};
@@ -168,11 +169,13 @@ impl WriteHandle {
 
 impl WriteHandle {
     /// Creates a run; its first event is durable when this answers.
+    #[boxed]
     pub async fn create_run(&self, new: NewRun) -> Result<(RunId, Receipt), Error> {
         self.create_run_once(new, None).await
     }
 
     /// The same for a request that is to be done once.
+    #[boxed]
     pub async fn create_run_once(&self, new: NewRun, once: Option<&Once>) -> Result<(RunId, Receipt), Error> {
         if let Some(task) = new.task
             && self.catalogue().task(task).await?.is_none()

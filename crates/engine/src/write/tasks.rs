@@ -8,6 +8,7 @@ use recount_event::family::run::{Driver, Queued};
 use recount_event::{Code, RunId, TaskId, time};
 use recount_log::{Append, AppendError, Guard, RowPut};
 
+use crate::boxed;
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
 use crate::write::handle::WriteHandle;
@@ -31,6 +32,7 @@ pub struct Raise {
 
 impl WriteHandle {
     /// Creates a task, and its first run when one is given.
+    #[boxed]
     pub async fn create_task(
         &self,
         title: Option<String>,
@@ -40,6 +42,7 @@ impl WriteHandle {
     }
 
     /// The same with a budget, for a request that is to be done once.
+    #[boxed]
     pub async fn create_task_once(
         &self,
         new: NewTask,
@@ -83,6 +86,7 @@ impl WriteHandle {
 
     /// Gives a task another title, or more to spend. A budget that is there is only raised; one that is not may be
     /// set, which bounds what was not bounded.
+    #[boxed]
     pub async fn change_task(&self, task: TaskId, raise: Raise) -> Result<TaskRow, Error> {
         let key = rows::tenant_key(task);
         for _ in 0..limits::QUEUE_TRIES {

@@ -71,7 +71,7 @@ pub fn reference(seen: &Witnesses) -> String {
     }
     page.push_str(&format!("\n## All {} types\n\n", TABLE.len()));
     page.push_str(
-        "*Seen by* names a test of `crates/agent/tests/runs` that saw a real run of this server write the type, as \
+        "*Seen by* names a test of `crates/agent/tests/it/runs` that saw a real run of this server write the type, as \
          `testdata/emitted.txt` lists it. The server never writes deprecated types; an external producer may report \
          them.\n\n",
     );

@@ -206,9 +206,9 @@ settings! { place;
     public_meta: bool = Bool "aap.public_meta", "false", yes_or_no,
         "`true`: `meta` below these paths, which lists the agents, requires no token";
     rooms: RoomAccess = Text "aaep.rooms", "loopback", rooms,
-        "who may reach the [rooms](faces/aaep-legacy.md) below `/aaep/legacy`: `loopback` (clients on this machine), `everywhere` or `off`";
+        "who may reach the [rooms](faces/aaep.md#rooms) below `/aaep/legacy`: `loopback` (clients on this machine), `everywhere` or `off`";
     room_bind: Option<SocketAddr> = Text "aaep.room_bind", "off", address_or_off,
-        "a further address whose root is a [room](faces/aaep-legacy.md#a-port-of-its-own): `off`, or an address with a port; a loopback one unless `aaep.rooms` is `everywhere`";
+        "a further address whose root is a [room](faces/aaep.md#a-port-for-rooms): `off`, or an address with a port; a loopback one unless `aaep.rooms` is `everywhere`";
     subscriptions_max: u32 = Number "aaep.subscriptions_max", recount_face_aaep::limits::SUBSCRIPTIONS_MAX.to_string(), from_one,
         "subscriptions of [accessibility tools](faces/aaep.md) at a time, of all tenants; one more is rejected with `rate_limit`";
 }

@@ -5,6 +5,7 @@ use recount_event::family::artifact::{Created, Referenced};
 use recount_event::{Draft, ForeignId, Payload, RunId};
 use recount_redact::Redactor;
 
+use crate::boxed;
 use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, blob_of};
 use crate::write::handle::WriteHandle;
 use crate::write::quotas::ArtifactQuota;
@@ -73,6 +74,7 @@ impl WriteHandle {
 
     /// Keeps bytes for a run. They are durable when this returns; the caller reports them with
     /// the event in the answer. What nobody reports is taken away again, at the latest by the next start.
+    #[boxed]
     pub async fn keep(&self, run: RunId, thing: Keep) -> Result<KeptArtifact, Error> {
         let Some(row) = self.catalogue().run(run).await? else {
             return Err(self.catalogue().missing_run(run).await);
@@ -111,6 +113,7 @@ impl WriteHandle {
 
     /// Names the output of a command as an artifact, without storing it again: its bytes are events of the run. The
     /// caller reports it after the last of them, with the event in the answer.
+    #[boxed]
     pub async fn keep_output(&self, run: RunId, output: OutputInLog) -> Result<KeptArtifact, Error> {
         let Some(row) = self.catalogue().run(run).await? else {
             return Err(self.catalogue().missing_run(run).await);
@@ -129,6 +132,7 @@ impl WriteHandle {
 
     /// Makes what is called so a thing of a run: what was sent in becomes an artifact of it, what another run made
     /// is referred to. The event in the answer says so, and is to be reported.
+    #[boxed]
     pub async fn attach(&self, run: RunId, id: &ForeignId) -> Result<KeptArtifact, Error> {
         let Some(row) = self.catalogue().run(run).await? else {
             return Err(self.catalogue().missing_run(run).await);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use recount_event::{Code, ForeignId, time};
 use recount_log::{Append, Guard, RowPut, RowRange};
 
+use crate::boxed;
 use crate::catalogue::artifact_rows::{ARTIFACT_PREFIX, HASH_PREFIX, Indexed, blob_of, blob_uses};
 use crate::catalogue::table::read_row;
 use crate::ground::rows;
@@ -29,11 +30,13 @@ pub struct Upload {
 
 impl WriteHandle {
     /// Keeps what is sent in until a run uses it, or its time is over. Durable when answered.
+    #[boxed]
     pub async fn upload(&self, upload: Upload) -> Result<UploadRow, Error> {
         self.upload_once(upload, None).await
     }
 
     /// The same for a request that is to be done once.
+    #[boxed]
     pub async fn upload_once(&self, upload: Upload, once: Option<&Once>) -> Result<UploadRow, Error> {
         let came = upload.bytes.len();
         if came > limits::ARTIFACT_BYTES_MAX {

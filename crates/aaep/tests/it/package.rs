@@ -1,0 +1,44 @@
+//! The package stands alone: its code and its tests read nothing outside of their folder, and what the package promises
+//! to bring is in it. This runs in the workspace, where some of it are links, and from the package alike.
+
+use std::path::{Path, PathBuf};
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn nothing_outside_of_the_folder_is_read() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    for folder in ["src", "tests", "examples"] {
+        sources(&root.join(folder), &mut found);
+    }
+    assert!(found.len() > 70, "{}", found.len());
+    // In two parts, so that this file does not hold it.
+    let outside = ["..", "/.."].concat();
+    let examples = format!("#[path = \"{outside}/examples/");
+    for path in found {
+        // From `tests/it` the folder of the examples is inside.
+        let text = std::fs::read_to_string(&path).unwrap().replace(&examples, "");
+        assert!(!text.contains(&outside), "{} reads outside of the package", path.display());
+    }
+}
+
+#[test]
+fn what_the_package_brings_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for name in ["README.md", "RULES.md", "LICENSE-APACHE", "LICENSE-MIT", "testdata/events.json"] {
+        let text = std::fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(text.lines().count() > 10, "{name} is a link that leads nowhere");
+    }
+    let rules = std::fs::read_to_string(root.join("RULES.md")).unwrap();
+    assert_eq!(rules, recount_aaep::rule::page());
+}

@@ -1,0 +1,197 @@
+//! Whole sessions against the corpus in `testdata/aaep/sessions`: good ones, and bad ones that differ from a good one
+//! in one thing, with all invalid sequences of Appendix A.8. `sessions.json` says what is to be found.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use recount_aaep::json::Splitter;
+use recount_aaep::rule::{Finding, Profile, Severity};
+use recount_aaep::session::{Checker, Options};
+
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
+}
+
+fn checked(text: &str, profile: Profile) -> Vec<Finding> {
+    let mut checker = Checker::new(Options { profile, ..Options::default() });
+    let mut splitter = Splitter::new();
+    let mut take = |piece: recount_aaep::json::Piece<'_>| {
+        checker.piece(piece);
+    };
+    splitter.push(text.as_bytes(), &mut take);
+    splitter.finish(&mut take);
+    checker.finish();
+    checker.take()
+}
+
+fn ids(findings: &[Finding], least: Severity) -> Vec<&'static str> {
+    let grave = findings.iter().filter(|finding| finding.severity >= least);
+    grave.map(|finding| finding.rule.id).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+#[derive(serde::Deserialize)]
+struct Entry {
+    file: String,
+    like: Option<String>,
+    strict: Vec<String>,
+    compat: String,
+}
+
+fn manifest() -> Vec<Entry> {
+    serde_json::from_str(&std::fs::read_to_string(testdata("sessions.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn every_session_of_the_corpus_gets_its_verdict() {
+    let mut wrong = Vec::new();
+    for entry in manifest() {
+        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        let strict = checked(&text, Profile::Strict);
+        let found = ids(&strict, Severity::Warning);
+        if found != entry.strict {
+            wrong.push(format!("{}: strict found {found:?}, not {:?}", entry.file, entry.strict));
+        }
+        let errors = ids(&checked(&text, Profile::Compat), Severity::Error);
+        if errors.is_empty() != (entry.compat == "pass") {
+            wrong.push(format!("{}: compat found {errors:?}, not {}", entry.file, entry.compat));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_corpus_is_large_and_each_bad_session_is_like_a_good_one() {
+    let entries = manifest();
+    assert!(entries.len() >= 80);
+    let names: BTreeSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
+    for entry in entries.iter().filter(|entry| entry.file.starts_with("bad.")) {
+        assert!(!entry.strict.is_empty(), "{} breaks no rule", entry.file);
+        let like = entry.like.as_deref().unwrap();
+        assert!(like.starts_with("good.") && names.contains(like), "{}", entry.file);
+    }
+    for file in std::fs::read_dir(testdata("sessions")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        assert!(names.contains(name.as_str()), "{name} is not in sessions.json");
+    }
+}
+
+#[test]
+fn all_invalid_sequences_of_the_appendix_are_errors_in_both_profiles() {
+    let entries = manifest();
+    let printed: Vec<&Entry> =
+        entries.iter().filter(|entry| entry.file.starts_with("bad.appendix8.")).collect();
+    assert_eq!(printed.len(), 7);
+    let meant = [
+        ("1", "tool.not_invoked"),
+        ("2", "session.end_once"),
+        ("3", "session.after_end"),
+        ("4", "tool.unconfirmed"),
+        ("5", "tool.after_reject"),
+        ("6", "stream.after_complete"),
+        ("7", "stream.position_falls"),
+    ];
+    for (number, rule) in meant {
+        let text =
+            std::fs::read_to_string(testdata("sessions").join(format!("bad.appendix8.{number}.jsonl")))
+                .unwrap();
+        for profile in [Profile::Strict, Profile::Compat] {
+            assert!(ids(&checked(&text, profile), Severity::Error).contains(&rule), "A.8.{number}: {rule}");
+        }
+    }
+}
+
+#[test]
+fn the_session_of_chapter_4_passes_both_profiles() {
+    let text = std::fs::read_to_string(testdata("sessions/good.chapter46.jsonl")).unwrap();
+    for profile in [Profile::Strict, Profile::Compat] {
+        assert_eq!(ids(&checked(&text, profile), Severity::Error), Vec::<&str>::new());
+    }
+}
+
+#[test]
+fn full_type_names_change_no_verdict() {
+    for entry in manifest() {
+        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        let full =
+            text.replace("\"type\":\"aaep:agent.", "\"type\":\"https://aaep-protocol.org/types/agent.");
+        assert_eq!(ids(&checked(&full, Profile::Strict), Severity::Warning), entry.strict, "{}", entry.file);
+    }
+}
+
+#[test]
+fn sessions_that_are_mixed_are_judged_one_by_one() {
+    let entries = manifest();
+    // Those without replies, handshakes and ids of their own: what comes between their events is other sessions'.
+    let alone = |entry: &&Entry| {
+        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        !text.contains("subscription")
+            && !text.contains("rpl_")
+            && !entry.file.contains("reused")
+            && !entry.file.contains("twice")
+            && !text.contains("message.type")
+            && !entry.file.contains("control")
+            && !entry.file.contains("user_input")
+    };
+    let mut tracks: Vec<Vec<String>> = Vec::new();
+    let mut expected = BTreeSet::new();
+    for (at, entry) in entries.iter().filter(alone).enumerate() {
+        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        let own =
+            text.replace("\"evt_", &format!("\"evt_{at}x")).replace("\"sess_", &format!("\"sess_{at}x"));
+        tracks.push(own.lines().rev().map(str::to_owned).collect());
+        expected.extend(entry.strict.iter().cloned());
+    }
+    assert!(tracks.len() > 40);
+    let mut mixed = String::new();
+    while tracks.iter().any(|track| !track.is_empty()) {
+        for line in tracks.iter_mut().filter_map(Vec::pop) {
+            mixed.push_str(&line);
+            mixed.push('\n');
+        }
+    }
+    let found: BTreeSet<String> =
+        ids(&checked(&mixed, Profile::Strict), Severity::Warning).into_iter().map(str::to_owned).collect();
+    assert_eq!(found, expected);
+}
+
+/// A rule that no file of the corpus breaks might never be looked for.
+#[test]
+fn every_rule_is_broken_somewhere_in_the_corpus() {
+    #[derive(serde::Deserialize)]
+    struct Other {
+        strict: Vec<String>,
+    }
+    let events: Vec<Other> =
+        serde_json::from_str(&std::fs::read_to_string(testdata("events.json")).unwrap()).unwrap();
+    let sessions = manifest().into_iter().map(|entry| entry.strict);
+    let broken: BTreeSet<String> =
+        events.into_iter().map(|entry| entry.strict).chain(sessions).flatten().collect();
+    let untested: Vec<&str> = recount_aaep::rule::ALL
+        .iter()
+        .filter(|rule| rule.strict >= Some(Severity::Warning) && !broken.contains(rule.id))
+        .map(|rule| rule.id)
+        .collect();
+    // These are shown by tests of their own: bytes that are no text, and more than is followed.
+    assert_eq!(untested, ["json.encoding", "limit.sessions", "limit.session"]);
+}
+
+/// R-084: a prompt of two minutes whose time is told at its half and near its end; each of the two is missed.
+#[test]
+fn a_prompt_that_is_not_counted_down_is_noted() {
+    let whole = std::fs::read_to_string(testdata("sessions").join("good.countdown.jsonl")).unwrap();
+    let noted = |text: &str, profile| ids(&checked(text, profile), Severity::Note);
+    assert_eq!(noted(&whole, Profile::Strict), [""; 0]);
+    for told in ["One minute is left.", "Twelve seconds are left."] {
+        let silent: String =
+            whole.lines().filter(|line| !line.contains(told)).map(|line| format!("{line}\n")).collect();
+        assert_eq!(noted(&silent, Profile::Strict), ["prompt.countdown"], "without `{told}`");
+        assert_eq!(noted(&silent, Profile::Compat), [""; 0]);
+    }
+    // An answer in time needs no countdown, nor does a prompt of a minute.
+    let lines: Vec<&str> = whole.lines().filter(|line| !line.contains("left")).collect();
+    let reply = r#"{"type":"confirmation.reply","reply_token":"rpl_1","decision":"reject","subscription_id":"sub_1","timestamp":"2026-05-24T14:22:40.000Z"}"#;
+    let answered = [&lines[..3], &[reply], &lines[3..]].concat().join("\n");
+    assert_eq!(noted(&answered, Profile::Strict), [""; 0]);
+    let short = lines.join("\n").replace("\"timeout_seconds\":120", "\"timeout_seconds\":60");
+    assert_eq!(noted(&short, Profile::Strict), [""; 0]);
+}

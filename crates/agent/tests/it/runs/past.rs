@@ -1,0 +1,163 @@
+//! Runs that go on from others: resumed, done again, and one behind the other in a session.
+
+use recount_engine::{Order, ResumeFrom};
+use recount_event::RunId;
+
+use crate::runs::scene::{Scene, count, first, types};
+
+const TWO_TURNS: &str = r#"
+[[scene]]
+when = "begin"
+[[scene.turn]]
+text = "I write."
+call = [{ name = "write_file", input = { path = "a.txt", content = "one\n" } }]
+[[scene.turn]]
+text = "The first is done."
+[[scene]]
+when = "Go on."
+[[scene.turn]]
+call = [{ name = "read_file", input = { path = "a.txt" } }]
+[[scene.turn]]
+text = "It is there."
+"#;
+
+async fn resumed(scene: &Scene, run: RunId, from: Option<u64>) -> RunId {
+    let past = scene.engine.write().past(run).await.unwrap();
+    let mut new = past.resumed(from).unwrap();
+    past.precede(&mut new.queued);
+    scene.engine.write().create_run(new).await.unwrap().0
+}
+
+#[tokio::test]
+async fn a_run_goes_on_from_another_with_what_was_said_and_done_there() {
+    let scene = Scene::with(TWO_TURNS).await;
+    let first_run = scene.ask("begin").await;
+    let told = scene.ended(first_run).await;
+    let checkpoint = told.iter().position(|event| event.type_name() == "run.checkpoint_saved").unwrap();
+    assert_eq!(told[checkpoint + 1].type_name(), "turn.started");
+    let second = resumed(&scene, first_run, None).await;
+    let events = scene.ended(second).await;
+    assert_eq!(types(&events)[..2], ["run.resumed_from_event", "run.queued"]);
+    let resumed_from = first!(events, RunResumedFromEvent);
+    assert_eq!(resumed_from.from_run_id, first_run.to_string());
+    assert_eq!(resumed_from.from_sequence, told.last().unwrap().sequence);
+    assert_eq!(resumed_from.prior_cost_micros_usd, first!(told, RunFinished).cost_micros_usd.unwrap());
+    // The same workspace, and the conversation of before.
+    assert_eq!(first!(events, RunQueued).workspace_path, first!(told, RunQueued).workspace_path);
+    assert_eq!(first!(events, ToolFileReadCompleted).path, "a.txt");
+    assert!(first!(events, TurnStarted).input_tokens_estimate.unwrap() > 5);
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "It is there.");
+    // What was used before counts on.
+    assert!(first!(events, CostTick).cumulative_cost_micros_usd > resumed_from.prior_cost_micros_usd);
+    assert_eq!(count(&events, "user.message"), 0);
+}
+
+#[tokio::test]
+async fn a_run_goes_on_from_a_checkpoint_and_knows_nothing_of_what_came_behind_it() {
+    let script = r#"
+[[scene]]
+when = "begin"
+[[scene.turn]]
+call = [{ name = "glob", input = { pattern = "*" } }]
+[[scene.turn]]
+text = "The first is done."
+"#;
+    let scene = Scene::with(script).await;
+    let first_run = scene.ask("begin").await;
+    let told = scene.ended(first_run).await;
+    let checkpoint = told.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap().sequence;
+    let second = resumed(&scene, first_run, Some(checkpoint)).await;
+    let events = scene.ended(second).await;
+    // The call is answered, so that the model has the word: its second turn comes once more.
+    assert_eq!(first!(events, RunResumedFromEvent).from_sequence, checkpoint);
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
+}
+
+#[tokio::test]
+async fn a_run_that_reached_its_limit_of_turns_goes_on_behind_its_last_call() {
+    let scene = Scene::with(TWO_TURNS).await;
+    let order = Order { max_turns: Some(1), ..Order::default() };
+    let first_run = scene.ask_for("begin", order, None, None).await;
+    let told = scene.ended(first_run).await;
+    assert_eq!(types(&told)[told.len() - 2..], ["run.checkpoint_saved", "run.failed"]);
+    let past = scene.engine.write().past(first_run).await.unwrap();
+    let place = scene.engine.write().resume_place(&past, &ResumeFrom::Settled).await.unwrap();
+    assert_eq!(place, Some(told[told.len() - 2].sequence));
+    let second = resumed(&scene, first_run, place).await;
+    let events = scene.ended(second).await;
+    assert_eq!(count(&events, "tool.invoked"), 0);
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
+}
+
+/// The scene that is played is that of the last user message, so with the whole session it would be the other one.
+#[tokio::test]
+async fn a_branch_in_a_session_leaves_out_what_came_after_its_place() {
+    let script = r#"
+end = "Nothing more."
+[[scene]]
+when = "begin"
+[[scene.turn]]
+call = [{ name = "glob", input = { pattern = "*" } }]
+[[scene.turn]]
+text = "The first is done."
+[[scene]]
+when = "else"
+[[scene.turn]]
+text = "Something else."
+"#;
+    let scene = Scene::with(script).await;
+    let session = scene.engine.write().create_session(None).await.unwrap().id;
+    let first_run = scene.ask_for("begin", Order::default(), None, Some(session)).await;
+    let told = scene.ended(first_run).await;
+    let checkpoint = told.iter().find(|event| event.type_name() == "run.checkpoint_saved").unwrap().sequence;
+    let other = scene.ask_for("else", Order::default(), None, Some(session)).await;
+    assert_eq!(first!(scene.ended(other).await, AssistantFinalAnswer).summary, "Something else.");
+    let branch = resumed(&scene, first_run, Some(checkpoint)).await;
+    let events = scene.ended(branch).await;
+    assert_eq!(events[0].session_id, Some(session));
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
+}
+
+#[tokio::test]
+async fn a_run_is_done_again() {
+    let scene = Scene::with(TWO_TURNS).await;
+    let first_run = scene.ask("begin").await;
+    scene.ended(first_run).await;
+    let again = scene.engine.write().past(first_run).await.unwrap().again().unwrap();
+    let (second, _) = scene.engine.write().create_run(again).await.unwrap();
+    let events = scene.ended(second).await;
+    assert_eq!(types(&events)[0], "run.queued");
+    assert_eq!(first!(events, UserMessage).text, "begin");
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "The first is done.");
+}
+
+#[tokio::test]
+async fn calls_of_earlier_runs_are_part_of_a_session() {
+    let script = r#"
+[[scene]]
+when = "first"
+[[scene.turn]]
+call = [{ name = "write_file", input = { path = "a.txt", content = "the answer is here\n" } }]
+[[scene.turn]]
+text = "Written."
+[[scene]]
+when = "second"
+[[scene.turn]]
+call = [{ name = "read_file", input = { path = "a.txt" } }]
+[[scene.turn]]
+when = "the answer is here"
+text = "Found."
+"#;
+    let mut scene = Scene::with(script).await;
+    let session = scene.engine.write().create_session(None).await.unwrap().id;
+    let run = scene.ask_for("first", Order::default(), None, Some(session)).await;
+    let events = scene.ended(run).await;
+    let workspace = first!(events, RunQueued).workspace_path;
+    scene.restart().await;
+    let run = scene.ask_for("second", Order::default(), None, Some(session)).await;
+    let events = scene.ended(run).await;
+    assert_eq!(first!(events, AssistantFinalAnswer).summary, "Found.");
+    assert_eq!(first!(events, RunQueued).workspace_path, workspace);
+    assert_eq!(count(&events, "workspace.provisioned"), 1);
+    assert_eq!(first!(events, WorkspaceProvisioned).files, 0);
+}

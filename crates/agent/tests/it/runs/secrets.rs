@@ -1,0 +1,126 @@
+//! Secrets on every way that leads into the log: nothing of them is ever in the store.
+
+use std::sync::Arc;
+
+use recount_engine::{Order, Redactor};
+use recount_event::family::run::RunKind;
+use recount_redact::Secret;
+
+use crate::runs::scene::{Scene, Setup, count, first, results, types};
+
+const CANARY: &str = "canary-3c1f9b52d07e";
+
+/// One that is known, and has no shape by which it could be told.
+fn knowing() -> Arc<Redactor> {
+    Arc::new(Redactor::new(vec![Secret::new(CANARY).unwrap()], true))
+}
+
+async fn scene(script: String) -> Scene {
+    Scene::of(Setup { script, redactor: knowing(), ..Setup::default() }).await
+}
+
+#[tokio::test]
+async fn a_secret_in_inputs_and_patches_is_used_and_not_kept() {
+    let script = format!(
+        r#"
+[[turn]]
+call = [{{ name = "write_file", input = {{ path = "key", content = "the key is {CANARY}\n" }} }}]
+[[turn]]
+call = [{{ name = "edit_file", input = {{ path = "key", old_text = "{CANARY}", new_text = "{CANARY}2" }} }}]
+[[turn]]
+call = [{{ name = "multi_edit", input = {{ edits = [{{ path = "key", old_text = "{CANARY}2", new_text = "x{CANARY}" }}] }} }}]
+[[turn]]
+call = [{{ name = "read_file", input = {{ path = "key" }} }}]
+[[turn]]
+call = [{{ name = "grep", input = {{ pattern = "canary" }} }}]
+[[turn]]
+text = "It is {CANARY}, as I said."
+"#
+    );
+    let scene = scene(script).await;
+    let run = scene.ask(&format!("write {CANARY} down")).await;
+    let events = scene.ended(run).await;
+    assert_eq!(count(&events, "tool.completed"), 5, "{:#?}", scene.told(run).await);
+    let path = first!(events, RunQueued).workspace_path.unwrap();
+    let written = std::fs::read_to_string(std::path::Path::new(&path).join("key")).unwrap();
+    assert_eq!(written, format!("the key is x{CANARY}\n"));
+    assert!(!scene.disk.has_seen(CANARY));
+    // The search would have found what is there.
+    assert!(scene.disk.has_seen("the key is"));
+    assert!(scene.told(run).await.iter().any(|line| line.contains("redacted_paths")));
+}
+
+#[tokio::test]
+async fn a_secret_that_a_model_says_in_pieces_is_masked_at_its_length() {
+    for bytes in [1, 3, 7] {
+        let script = format!("[pace]\nbytes = {bytes}\n[[turn]]\ntext = 'It is {CANARY}, as I said.'");
+        let scene = scene(script).await;
+        let run = scene.ask("say it").await;
+        let events = scene.ended(run).await;
+        let answer = first!(events, AssistantTextComplete).text;
+        assert_eq!(answer.len(), format!("It is {CANARY}, as I said.").len());
+        assert!(answer.starts_with("It is ") && answer.ends_with(", as I said."), "{answer}");
+        assert!(!scene.disk.has_seen(CANARY));
+    }
+}
+
+/// `s` may begin a secret, and nothing comes after it for long.
+#[tokio::test]
+async fn a_character_that_may_begin_a_secret_does_not_wait_for_the_next_one() {
+    let scene = scene("[pace]\nbytes = 1\ntokens_per_second = 0.01\n[[turn]]\ntext = 'sun'".into()).await;
+    let run = scene.ask("say it").await;
+    let events = scene.until(run, "assistant.text_delta").await;
+    assert_eq!(first!(events, AssistantTextDelta).delta, "s");
+    scene.cancel(run).await;
+    scene.ended(run).await;
+
+    let order = Order { command: Some("printf s; sleep 600".into()), ..Order::default() };
+    let run = scene.call(RunKind::Shell, order).await;
+    let events = scene.until(run, "tool.shell.output_chunk").await;
+    assert_eq!(first!(events, ToolShellOutputChunk).data, "s");
+    scene.cancel(run).await;
+    scene.ended(run).await;
+}
+
+#[tokio::test]
+async fn a_secret_in_output_that_comes_in_pieces_is_masked() {
+    let (head, tail) = CANARY.split_at(9);
+    let scene = scene(String::new()).await;
+    let commands = [
+        format!("printf %s {head}; printf '%s\\n' {tail}"),
+        format!("printf 'a%.0s' $(seq 65531); printf %s {head}; printf '%s\\n' {tail}"),
+        format!("printf '%s%s\\n' {head} {tail} >&2; exit 1"),
+    ];
+    for command in commands {
+        let order = Order { command: Some(command), ..Order::default() };
+        let run = scene.call(RunKind::Shell, order).await;
+        let events = scene.ended(run).await;
+        assert!(count(&events, "tool.shell.output_chunk") > 0, "{:?}", types(&events));
+        assert!(!scene.disk.has_seen(CANARY));
+    }
+}
+
+/// What is masked is kept sealed until its call is carried out; where it cannot be opened, the call is refused, and
+/// never carried out with what was masked.
+#[tokio::test]
+async fn a_secret_waits_for_leave_across_a_restart() {
+    for key in [Setup::default().key, None] {
+        let script = format!(
+            "[[turn]]\ncall = [{{ name = \"write_file\", input = {{ path = \"key\", content = \"{CANARY}\" }} }}]\n[[turn]]\ntext = \"Done.\""
+        );
+        let policy = "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"ask\"\n".to_owned();
+        let mut scene =
+            Scene::of(Setup { script, policy, redactor: knowing(), key, ..Setup::default() }).await;
+        let run = scene.ask("write").await;
+        let events = scene.until(run, "run.waiting").await;
+        scene.restart().await;
+        scene.decide(run, &events, true).await;
+        let events = scene.ended(run).await;
+        let path = first!(events, RunQueued).workspace_path.unwrap();
+        let written = std::fs::read_to_string(std::path::Path::new(&path).join("key")).ok();
+        assert_eq!(written.as_deref(), key.map(|_| CANARY));
+        assert_eq!(results(&events)[0].1, key.is_none());
+        assert!(!scene.disk.has_seen(CANARY));
+        assert_eq!(types(&events).last(), Some(&"run.finished"));
+    }
+}

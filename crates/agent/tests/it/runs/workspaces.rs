@@ -1,0 +1,367 @@
+//! Where runs work: copies of their own, the folder itself, and folders that are not there any more.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use recount_engine::{
+    ApplyTo, Error, HeldFolders, Narrowing, Order, Performer as _, WorkspaceChanges, WorkspaceOf,
+};
+use recount_event::family::run::RunKind;
+use recount_event::{Code, Event, RunId};
+
+use crate::runs::scene::{Scene, Setup, asked, asked_for, count, first, refusals, types};
+
+const WRITING: &str = r#"
+[[turn]]
+call = [{ name = "write_file", input = { path = "a.txt", content = "new\n" } }]
+[[turn]]
+text = "Done."
+"#;
+
+fn workspace(events: &[Event]) -> PathBuf {
+    first!(*events, RunQueued).workspace_path.unwrap().into()
+}
+
+#[tokio::test]
+async fn a_copy_is_worked_in_and_the_folder_stays() {
+    let scene = Scene::with(WRITING).await;
+    scene.put("a.txt", "old\n");
+    scene.put("src/b.txt", "b\n");
+    let run = scene.ask("write").await;
+    let events = scene.ended(run).await;
+    let provisioned = first!(events, WorkspaceProvisioned);
+    assert_eq!((provisioned.mode.as_str(), provisioned.files, provisioned.bytes), ("clone", 2, 6));
+    assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "old\n");
+    assert_eq!(std::fs::read_to_string(workspace(&events).join("a.txt")).unwrap(), "new\n");
+    assert_eq!(count(&events, "tool.edit.applied"), 1);
+}
+
+#[tokio::test]
+async fn in_the_folder_itself_changes_are_asked_about() {
+    let scene = Scene::with(WRITING).await;
+    scene.put("a.txt", "old\n");
+    let mut queued = asked("write");
+    queued.workspace_mode = Some("in_place".into());
+    let run = scene.queue(queued, Order::default(), None, None).await;
+    let events = scene.until(run, "run.waiting").await;
+    assert_eq!(workspace(&events), scene.work());
+    assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "old\n");
+    scene.resolve(run, &asked_for(&events)[0], true).await.unwrap();
+    let events = scene.ended(run).await;
+    assert_eq!(first!(events, WorkspaceProvisioned).mode, "in_place");
+    assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "new\n");
+}
+
+#[tokio::test]
+async fn a_file_that_changes_meanwhile_is_not_overwritten() {
+    let script = "[[turn]]\ncall = [{ name = \"edit_file\", input = { path = \"a.txt\", old_text = \"old\", new_text = \"new\" } }]\n[[turn]]\ntext = \"Done.\"";
+    let scene = Scene::with(script).await;
+    scene.put("a.txt", "old\n");
+    let mut queued = asked("edit");
+    queued.workspace_mode = Some("in_place".into());
+    let run = scene.queue(queued, Order::default(), None, None).await;
+    let events = scene.until(run, "run.waiting").await;
+    scene.put("a.txt", "a person was here\n");
+    scene.resolve(run, &asked_for(&events)[0], true).await.unwrap();
+    let events = scene.ended(run).await;
+    assert_eq!(refusals(&events)[0].0, "changed_since_approval");
+    assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "a person was here\n");
+}
+
+/// The change that was shown is made in the file that was shown, even where the same lines would come and go in another.
+#[tokio::test]
+async fn an_approved_change_is_made_in_the_file_that_was_shown() {
+    let script = "[[turn]]\ncall = [{ name = \"edit_file\", input = { path = \"a.txt\", old_text = \"old\", new_text = \"new\" } }]\n[[turn]]\ntext = \"Done.\"";
+    let scene = Scene::with(script).await;
+    scene.put("a.txt", "old\n");
+    let mut queued = asked("edit");
+    queued.workspace_mode = Some("in_place".into());
+    let run = scene.queue(queued, Order::default(), None, None).await;
+    let events = scene.until(run, "run.waiting").await;
+    scene.put("a.txt", "if armed {\nold\n}\n");
+    scene.resolve(run, &asked_for(&events)[0], true).await.unwrap();
+    let events = scene.ended(run).await;
+    assert_eq!(refusals(&events)[0].0, "changed_since_approval");
+    assert_eq!(std::fs::read_to_string(scene.work().join("a.txt")).unwrap(), "if armed {\nold\n}\n");
+}
+
+/// Two changes of one file are asked about together. The first one made does not undo the yes for the second.
+#[tokio::test]
+async fn approved_changes_of_one_file_are_all_made() {
+    let edit = |old: &str| {
+        format!(
+            "{{ name = \"edit_file\", input = {{ path = \"a.txt\", old_text = \"{old}\", new_text = \"{old}!\" }} }}"
+        )
+    };
+    let script = format!("[[turn]]\ncall = [{}, {}]\n[[turn]]\ntext = \"Done.\"", edit("one"), edit("two"));
+    let scene = Scene::with(&script).await;
+    scene.put("a.txt", "one\n1\n2\n3\n4\ntwo\n");
+    let mut queued = asked("edit");
+    queued.workspace_mode = Some("in_place".into());
+    let run = scene.queue(queued, Order::default(), None, None).await;
+    let events = scene.until(run, "run.waiting").await;
+    for approval in asked_for(&events) {
+        scene.resolve(run, &approval, true).await.unwrap();
+    }
+    let events = scene.ended(run).await;
+    assert_eq!(refusals(&events), []);
+    let text = std::fs::read_to_string(scene.work().join("a.txt")).unwrap();
+    assert_eq!(text, "one!\n1\n2\n3\n4\ntwo!\n");
+}
+
+#[tokio::test]
+async fn folders_that_may_not_be_worked_in_are_refused() {
+    let scene = Scene::with(WRITING).await;
+    scene.put("../data/key", "x");
+    std::os::unix::fs::symlink("/etc", scene.work().join("link")).unwrap();
+    let data = scene.work().join("../data").display().to_string();
+    let link = scene.work().join("link").display().to_string();
+    for (source, why) in [
+        ("/etc", "outside"),
+        ("relative", "from the root"),
+        ("/no/such/folder", "cannot be looked at"),
+        (link.as_str(), "outside"),
+        (data.as_str(), "the server's own data"),
+    ] {
+        let order = Order { workspace_source: Some(source.into()), ..Order::default() };
+        let refused = scene.try_queue(asked("go"), order, None, None).await.unwrap_err().to_string();
+        assert!(refused.contains(why), "{source}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_is_gone_when_the_run_begins_fails_it() {
+    let scene = Scene::under(WRITING, "", 1).await;
+    let slow = "[[turn]]\npace = { tokens_per_second = 1 }\ntext = 'a b c d e f g h i j k l'";
+    let scene = Scene::of(Setup {
+        script: format!(
+            "[[scene]]\nwhen = 'slow'\n{}\n{WRITING}",
+            slow.replace("[[turn]]", "[[scene.turn]]")
+        ),
+        ..scene.setup
+    })
+    .await;
+    scene.put("project/a.txt", "old\n");
+    // The only place is taken, so that the second waits.
+    let first_run = scene.ask("slow").await;
+    scene.until(first_run, "assistant.text_delta").await;
+    let project = scene.work().join("project");
+    let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
+    let run = scene.ask_for("go", order, None, None).await;
+    scene.until(run, "run.throttled").await;
+    std::fs::remove_dir_all(&project).unwrap();
+    scene.cancel(first_run).await;
+    let events = scene.ended(run).await;
+    let why = first!(events, WorkspaceFailed);
+    assert_eq!(first!(events, RunFailed).code, why.code);
+    assert_eq!(why.code, "workspace_failed");
+    assert!(why.message.contains("project"), "{}", why.message);
+}
+
+#[tokio::test]
+async fn a_workspace_that_vanishes_is_not_made_again() {
+    let policy = "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"ask\"\n";
+    let mut scene = Scene::under(WRITING, policy, 8).await;
+    let run = scene.ask("write").await;
+    let events = scene.until(run, "run.waiting").await;
+    std::fs::remove_dir_all(workspace(&events)).unwrap();
+    scene.restart().await;
+    scene.decide(run, &events, true).await;
+    let events = scene.ended(run).await;
+    assert_eq!(first!(events, WorkspaceFailed).code, "workspace_gone");
+    assert_eq!(first!(events, RunFailed).code, "workspace_gone");
+    assert_eq!(refusals(&events).len(), 1, "{:?}", types(&events));
+}
+
+#[tokio::test]
+async fn what_nobody_uses_is_taken_away_and_the_last_run_is_told() {
+    let scene = Scene::with(WRITING).await;
+    let run = scene.ask("write").await;
+    let path = workspace(&scene.ended(run).await);
+    assert!(path.join("a.txt").exists());
+    assert_eq!(scene.agent.sweep(&scene.engine, Duration::from_secs(3_600)).await.unwrap(), 0);
+    assert_eq!(scene.agent.sweep(&scene.engine, Duration::ZERO).await.unwrap(), 1);
+    assert!(!path.exists());
+    let events = scene.all(run).await;
+    assert_eq!(first!(events, GapWorkspaceRemoved).path, path.display().to_string());
+    scene.engine.admin().prune(run, None, "test").await.unwrap();
+    assert_eq!(count(&scene.all(run).await, "gap.events_pruned"), 1);
+}
+
+#[tokio::test]
+async fn a_workspace_goes_with_its_task() {
+    let scene = Scene::with(WRITING).await;
+    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
+    let run = scene.ask_for("write", Order::default(), Some(task), None).await;
+    let path = workspace(&scene.ended(run).await);
+    assert!(path.exists());
+    scene.engine.admin().delete_task(task, "ann").await.unwrap();
+    let gone = async {
+        while Path::new(&path).exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_that_is_too_deep_is_not_copied() {
+    let scene = Scene::with(WRITING).await;
+    scene.put(&format!("{}a.txt", "d/".repeat(140)), "x");
+    let run = scene.ask("write").await;
+    let events = scene.ended(run).await;
+    assert_eq!(first!(events, WorkspaceFailed).code, "workspace_too_large");
+    let failed = first!(events, RunFailed);
+    assert_eq!((failed.code.as_str(), failed.retriable), ("workspace_too_large", false));
+}
+
+/// Writes, and then waits for an answer.
+const WRITES_AND_ASKS: &str = r#"
+[[turn]]
+call = [{ name = "write_file", input = { path = "a.txt", content = "new\n" } }]
+[[turn]]
+call = [{ name = "ask_user", input = { question = "Which one?" } }]
+[[turn]]
+text = "Done."
+"#;
+
+/// A run that works in place and waits.
+async fn in_place(scene: &Scene, folder: &Path) -> RunId {
+    let mut queued = asked("write");
+    queued.workspace_mode = Some("in_place".into());
+    let order = Order { workspace_source: Some(folder.display().to_string()), ..Order::default() };
+    scene.queue(queued, order, None, None).await
+}
+
+async fn apply(scene: &Scene, run: RunId) -> Result<WorkspaceChanges, Error> {
+    scene.engine.work().apply_changes(run, ApplyTo::default(), &Narrowing::default()).await
+}
+
+fn refused_for(no: &Error, run: RunId) -> bool {
+    no.code() == Code::RunActive && no.to_string().contains(&run.to_string())
+}
+
+#[tokio::test]
+async fn nothing_is_applied_while_a_run_works_in_place_in_the_folder_or_above_or_below_it() {
+    let scene = Scene::with(WRITING).await;
+    scene.put("project/a.txt", "old\n");
+    scene.put("project/deep/b.txt", "b\n");
+    let project = scene.work().join("project");
+    let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
+    let run = scene.ask_for("write", order, None, None).await;
+    scene.ended(run).await;
+    for folder in [project.clone(), project.join("deep"), scene.work()] {
+        let active = in_place(&scene, &folder).await;
+        scene.until(active, "run.waiting").await;
+        let no = apply(&scene, run).await.unwrap_err();
+        assert!(refused_for(&no, active), "{}: {no}", folder.display());
+        assert_eq!(
+            scene.engine.work().workspace_changes(run, &Narrowing::default()).await.unwrap().active,
+            Some(active)
+        );
+        assert_eq!(std::fs::read_to_string(project.join("a.txt")).unwrap(), "old\n");
+        scene.cancel(active).await;
+        scene.ended(active).await;
+    }
+    // One that works beside it is no matter.
+    scene.put("projects/b.txt", "b\n");
+    let beside = in_place(&scene, &scene.work().join("projects")).await;
+    scene.until(beside, "run.waiting").await;
+    let applied = apply(&scene, run).await.unwrap();
+    assert_eq!((applied.count, applied.active), (1, None));
+    assert_eq!(std::fs::read_to_string(project.join("a.txt")).unwrap(), "new\n");
+}
+
+/// Whose token is narrowed learns that a run is at work, and neither which nor where.
+#[tokio::test]
+async fn a_run_that_one_may_not_know_of_is_not_named() {
+    let scene = Scene::with(WRITING).await;
+    scene.put("project/a.txt", "old\n");
+    let project = scene.work().join("project");
+    let order = Order { workspace_source: Some(project.display().to_string()), ..Order::default() };
+    let task = scene.engine.write().create_task(None, None).await.unwrap().0.id;
+    let run = scene.ask_for("write", order, Some(task), None).await;
+    scene.ended(run).await;
+    let active = in_place(&scene, &scene.work()).await;
+    scene.until(active, "run.waiting").await;
+    let within = Narrowing { tasks: [task].into(), ..Narrowing::default() };
+    let no = scene.engine.work().apply_changes(run, ApplyTo::default(), &within).await.unwrap_err();
+    assert_eq!(no.code(), Code::RunActive);
+    let said = no.to_string();
+    let above = format!("{} ", scene.work().display());
+    assert!(!said.contains(&active.to_string()) && !format!("{said} ").contains(&above), "{said}");
+    assert_eq!(scene.engine.work().workspace_changes(run, &within).await.unwrap().active, None);
+    // Who may know of it is told.
+    assert!(refused_for(&apply(&scene, run).await.unwrap_err(), active));
+}
+
+/// A command that does not end when it is told to writes on for a while after its run was cancelled.
+#[tokio::test]
+async fn nothing_is_applied_while_a_command_of_a_run_that_was_cancelled_still_writes() {
+    let scene = Scene::with("").await;
+    scene.put("f", "");
+    let command = "trap '' TERM; echo here; while :; do date >> f; done";
+    let order = Order { command: Some(command.into()), ..Order::default() };
+    let run = scene.call(RunKind::Shell, order).await;
+    let events = scene.until(run, "tool.shell.output_chunk").await;
+    let no = apply(&scene, run).await.unwrap_err();
+    assert!(refused_for(&no, run), "{no}");
+    scene.cancel(run).await;
+    let applied = apply(&scene, run).await.unwrap();
+    assert_eq!(applied.count, 1);
+    let [copy, source] = [workspace(&events), scene.work()].map(|at| std::fs::read(at.join("f")).unwrap());
+    assert!(!copy.is_empty() && copy == source, "{} and {} bytes", copy.len(), source.len());
+}
+
+#[tokio::test]
+async fn changes_of_a_run_that_goes_on_say_that_it_does() {
+    let scene = Scene::with(WRITES_AND_ASKS).await;
+    scene.put("a.txt", "old\n");
+    let run = scene.ask("write").await;
+    let events = scene.until(run, "clarification.requested").await;
+    let changes = scene.engine.work().workspace_changes(run, &Narrowing::default()).await.unwrap();
+    assert_eq!((changes.count, changes.active), (1, Some(run)));
+    let no = apply(&scene, run).await.unwrap_err();
+    assert!(refused_for(&no, run), "{no}");
+    let asked = first!(events, ClarificationRequested).clarification_id;
+    scene.answer(run, asked, "\"this\"").await;
+    scene.ended(run).await;
+    assert_eq!(scene.engine.work().workspace_changes(run, &Narrowing::default()).await.unwrap().active, None);
+}
+
+#[tokio::test]
+async fn no_run_begins_in_a_folder_that_is_applied_to() {
+    let scene = Scene::with(WRITING).await;
+    scene.put("project/a.txt", "old\n");
+    scene.put("other/a.txt", "old\n");
+    let folder = |name: &str| Order {
+        workspace_source: Some(scene.work().join(name).display().to_string()),
+        ..Order::default()
+    };
+    let run = scene.ask_for("write", folder("project"), None, None).await;
+    let path = workspace(&scene.ended(run).await).display().to_string();
+    let copy = || WorkspaceOf { mode: Some("clone".into()), path: path.clone() };
+    let held: HeldFolders = scene.agent.hold(copy()).await.unwrap();
+    assert!(held.folders.contains(&scene.work().join("project")), "{:?}", held.folders);
+    let in_place = in_place(&scene, &scene.work().join("project")).await;
+    let copied = scene.ask_for("write", folder("project"), None, None).await;
+    // A run elsewhere comes and goes meanwhile.
+    let elsewhere = scene.ask_for("write", folder("other"), None, None).await;
+    scene.ended(elsewhere).await;
+    for waits in [in_place, copied] {
+        assert_eq!(count(&scene.all(waits).await, "workspace.provisioned"), 0);
+    }
+    let applied = scene.agent.apply(copy(), ApplyTo::default(), held).await.unwrap();
+    assert_eq!(applied.count, 1);
+    let events = scene.ended(copied).await;
+    // It was copied after that.
+    let read = std::fs::read_to_string(workspace(&events).join("a.txt")).unwrap();
+    assert_eq!(
+        (
+            read.as_str(),
+            scene.engine.work().workspace_changes(copied, &Narrowing::default()).await.unwrap().count
+        ),
+        ("new\n", 0)
+    );
+    scene.until(in_place, "workspace.provisioned").await;
+}

@@ -1,0 +1,5 @@
+//! Integration tests of the published contract.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod contract;

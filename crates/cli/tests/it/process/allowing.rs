@@ -1,0 +1,89 @@
+//! "Always allow this" at the command line: given, seen at work, listed, taken back; and what is shown before a yes.
+
+use crate::process::runs::Scene;
+use crate::process::terminal::Terminal;
+use crate::server::{Answer, Following};
+
+/// Everything is asked about.
+const ASK: &str = "[[rules]]\nid = \"tests\"\ntool = \"*\"\naction = \"ask\"\n";
+
+const ECHO: &[&str] = &["--kind", "shell", "--", "echo hi there"];
+
+#[test]
+fn what_is_allowed_always_is_listed_and_taken_back() {
+    let scene = Scene::under(ASK);
+    let server = scene.server();
+    let mut terminal = scene.at_terminal(&server, ECHO);
+    let asked = terminal.wait_for("d for details:\n");
+    assert!(asked.contains("a to always allow in this run"), "{asked}");
+    terminal.press("a ever\n");
+    terminal.wait_for("nothing was decided.");
+    terminal.press("a workspace\n");
+    terminal.wait_for("approved by operator, always in this workspace (allow_");
+    assert_eq!(terminal.end().1, 0);
+
+    // Nobody is there, and nobody needs to be.
+    let told = Answer::of(&mut scene.run(&server, ECHO)).good();
+    assert!(told.contains("(always allowed in this workspace by operator)"), "{told}");
+
+    let listed = server.ask(&["policy", "ls"]).good();
+    let folder = scene.work().canonicalize().unwrap();
+    let words =
+        format!(" always in the folder {}: shell_exec echo hi there (by operator, ", folder.display());
+    assert!(listed.starts_with("allow_") && listed.contains(&words), "{listed}");
+    assert_eq!(listed.lines().count(), 1);
+    assert_eq!(server.ask(&["policy", "ls", "--scope", "run"]).good(), "");
+    let as_json: serde_json::Value =
+        serde_json::from_str(&server.ask(&["policy", "ls", "--json"]).good()).unwrap();
+    let id = as_json["id"].as_str().unwrap();
+    assert_eq!(as_json["preview"], "echo hi there");
+    assert_eq!(server.ask(&["policy", "forget", id]).good(), format!("{id} taken back\n"));
+    server.ask(&["policy", "forget", id]).bad(1, "allowance_not_found");
+
+    let mut terminal = scene.at_terminal(&server, ECHO);
+    terminal.wait_for("d for details:\n");
+    terminal.press("n\n");
+    terminal.end();
+}
+
+#[test]
+fn all_of_it_is_shown_before_it_is_approved() {
+    let scene = Scene::under(ASK);
+    let server = scene.server();
+    let asking = || {
+        let following = Following::of(&mut scene.run(&server, ECHO));
+        let id = loop {
+            if let Some(rest) = following.line().strip_prefix("To answer: recount approve ") {
+                break rest.split(' ').next().unwrap().to_owned();
+            }
+        };
+        (following, id)
+    };
+    // In a terminal nothing but a yes is a yes.
+    let (following, id) = asking();
+    let url = server.url();
+    let at_terminal = |arguments: &[&str]| {
+        let arguments: Vec<&str> = ["--url", &url].iter().chain(arguments).copied().collect();
+        Terminal::start(&scene.work(), &arguments, &[])
+    };
+    let mut terminal = at_terminal(&["approve", &id]);
+    let shown = terminal.wait_for("anything else leaves it open: ");
+    for words in ["Permission requested (appr_", "the whole command:", "        echo hi there"] {
+        assert!(shown.contains(words), "{words:?} is not in {shown}");
+    }
+    terminal.press("what\n");
+    assert_eq!(terminal.end().1, 1);
+    let mut terminal = at_terminal(&["approve", &id, "--always", "run"]);
+    terminal.wait_for("Allow it, always in this run?");
+    terminal.press("y\n");
+    let (told, status) = terminal.end();
+    assert!(status == 0 && told.contains(" approved, always in this run (allow_"), "{status} {told}");
+    assert_eq!(following.end().1, 0);
+
+    // Elsewhere it is shown all the same, beside the data.
+    let (following, id) = asking();
+    let answer = server.ask(&["approve", &id]);
+    assert_eq!((answer.status, answer.data.as_str()), (0, format!("{id} approved\n").as_str()), "{answer:?}");
+    assert!(answer.words.contains("echo hi there"), "{answer:?}");
+    assert_eq!(following.end().1, 0);
+}

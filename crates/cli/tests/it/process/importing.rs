@@ -1,0 +1,184 @@
+//! `recount import --from`: transcripts of other agents become runs, each line once, also as they grow.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::server::Server;
+
+const CLAUDE: &str = include_str!(
+    "../../../../../testdata/transcripts/claude-code/7a1d2c3e-1111-4a22-8b33-0123456789ab.jsonl"
+);
+const CODEX: &str = include_str!(
+    "../../../../../testdata/transcripts/codex/rollout-2026-11-20T09-00-00-0199aaaa-1111-7222-8333-444455556666.jsonl"
+);
+const SESSION: &str = "7a1d2c3e-1111-4a22-8b33-0123456789ab";
+
+fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn import(server: &Server, from: &str, path: &Path) -> Vec<Value> {
+    let told = server.ask(&["import", "--json", "--from", from, path.to_str().unwrap()]).good();
+    told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn runs(server: &Server) -> Vec<Value> {
+    let told = server.ask(&["ls", "--json"]).good();
+    told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn tally(told: &Value) -> [u64; 4] {
+    ["lines", "imported", "already_present", "runs_created"].map(|name| told["tally"][name].as_u64().unwrap())
+}
+
+/// Lines `from..to` of a text, with their ends.
+fn lines(text: &str, from: usize, to: usize) -> String {
+    text.lines().skip(from).take(to - from).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_folder_is_imported_once() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let projects = tempfile::tempdir().unwrap();
+    write(projects.path(), &format!("-home-ann-shop/{SESSION}.jsonl"), CLAUDE);
+    write(projects.path(), "-home-ann-shop/notes.txt", "not a transcript");
+    let count = CLAUDE.lines().count() as u64;
+    let told = import(&server, "claude-transcripts", projects.path());
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(tally(&told[0]), [count, count, 0, 2], "{told:?}");
+    assert_eq!(told[0]["tally"]["unknown"]["a-type-of-tomorrow"], 1);
+    assert_eq!(told[0]["run_open"], false);
+    let told = import(&server, "claude-transcripts", projects.path());
+    assert_eq!(tally(&told[0]), [count, 0, count, 0], "{told:?}");
+
+    let listed = runs(&server);
+    assert_eq!(listed.len(), 2);
+    let first = &listed[1];
+    assert_eq!(first["title"], "Fix the failing test of the basket.");
+    assert_eq!([&first["agent_name"], &first["agent_version"]], ["claude-code", "2.1.197"]);
+    assert_eq!([&first["source"], &first["status"]], ["claude-transcripts", "finished"]);
+    assert_eq!([&first["input_tokens"], &first["output_tokens"], &first["turns"]], [3719, 129, 3]);
+    assert_eq!(first["unpriced_turns"], 3);
+    assert_eq!(listed[0]["status"], "cancelled");
+    let task = told[0]["task_id"].as_str().unwrap();
+    let tasks = server.ask(&["ls", "--tasks", "--json"]).good();
+    let listed: Value = serde_json::from_str(&tasks).unwrap();
+    assert_eq!([&listed["id"], &listed["runs"]], [&Value::from(task), &Value::from(2)]);
+    assert_eq!(listed["title"], format!("claude-code in /home/ann/shop, session {SESSION}"));
+    let today = server.ask(&["today"]).good();
+    assert!(today.contains("  Imported: 2 runs, whose work may be of an earlier day.\n"), "{today}");
+    server.ask(&["verify", "--all"]).good();
+
+    let run = first["id"].as_str().unwrap();
+    let shown = server.ask(&["show", "--json", run]).good();
+    let events: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let raw = events.iter().find(|event| event["type"] == "ext.claude.user").unwrap();
+    let line = raw["data"]["raw_text"].as_str().unwrap();
+    assert!(CLAUDE.lines().any(|of_file| of_file == line), "{line}");
+    let message = events.iter().find(|event| event["type"] == "user.message").unwrap();
+    let original: Value =
+        serde_json::from_str(CLAUDE.lines().find(|line| line.contains("Fix the failing")).unwrap()).unwrap();
+    assert_eq!(message["data"]["source_time"], original["timestamp"]);
+}
+
+#[test]
+fn a_transcript_that_grew_adds_only_the_rest() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("{SESSION}.jsonl");
+    // In the middle of a turn, with half a line.
+    let half = lines(CLAUDE, 7, 8);
+    let half = &half[..half.len() / 2];
+    let path = write(folder.path(), &name, &format!("{}{half}", lines(CLAUDE, 0, 7)));
+    let told = &import(&server, "claude-transcripts", &path)[0];
+    assert_eq!((tally(told), &told["last_line_incomplete"]), ([7, 7, 0, 1], &Value::from(true)), "{told}");
+    assert_eq!(told["run_open"], true);
+    assert_eq!(runs(&server)[0]["status"], "running");
+    // The server and the importer are others now.
+    drop(server);
+    let server = Server::start(data.path());
+    write(folder.path(), &name, &lines(CLAUDE, 0, 12));
+    let told = &import(&server, "claude-transcripts", &path)[0];
+    assert_eq!(tally(told), [12, 5, 7, 0], "{told}");
+    assert_eq!(told["run_open"], false, "its turn is over: {told}");
+    let whole = CLAUDE.lines().count() as u64;
+    write(folder.path(), &name, CLAUDE);
+    let told = &import(&server, "claude-transcripts", &path)[0];
+    assert_eq!(tally(told), [whole, whole - 12, 12, 1], "{told}");
+    let listed = runs(&server);
+    assert_eq!([&listed[1]["input_tokens"], &listed[1]["turns"]], [3719, 3]);
+    server.ask(&["verify", "--all"]).good();
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_said_and_the_rest_is_imported() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let folder = tempfile::tempdir().unwrap();
+    let name = "rollout-2026-11-20T09-00-00-0199aaaa-1111-7222-8333-444455556666.jsonl";
+    let mut bytes = lines(CODEX, 0, 4).into_bytes();
+    bytes.extend_from_slice(b"{\"type\":\xff}\n{\"type\":\n\n{\"type\":\"of_tomorrow\",\"payload\":{}}\n");
+    bytes.extend_from_slice(lines(CODEX, 4, 99).as_bytes());
+    let path = folder.path().join(name);
+    fs::write(&path, bytes).unwrap();
+    fs::write(folder.path().join("other.jsonl"), "{}\n").unwrap();
+    let told = import(&server, "codex-rollouts", folder.path());
+    assert_eq!(told.len(), 1, "only rollouts: {told:?}");
+    let count = CODEX.lines().count() as u64 + 3;
+    assert_eq!(tally(&told[0]), [count, count, 0, 2], "{told:?}");
+    assert_eq!([&told[0]["tally"]["invalid"], &told[0]["tally"]["unknown"]["of_tomorrow"]], [2, 1]);
+    let listed = runs(&server);
+    // What the last count of each request says, and not the sum of the counts.
+    assert_eq!([&listed[1]["input_tokens"], &listed[1]["output_tokens"]], [400, 40]);
+    let shown = server.ask(&["show", listed[1]["id"].as_str().unwrap()]).good();
+    assert!(
+        shown.contains("not recorded: line 5 of the transcript cannot be read: it is not UTF-8"),
+        "{shown}"
+    );
+
+    server.ask(&["import", "--from", "codex-rollouts", "/nowhere"]).bad(2, "/nowhere cannot be read");
+    server.ask(&["import", "--follow", "x"]).bad(2, "--from");
+    let empty = tempfile::tempdir().unwrap();
+    let path = empty.path().to_str().unwrap();
+    server.ask(&["import", "--from", "codex-rollouts", path]).bad(2, "no transcripts");
+    // After pruning it is not known any more which lines were imported.
+    server.ask(&["prune", listed[1]["id"].as_str().unwrap()]).good();
+    let again = server.ask(&["import", "--from", "codex-rollouts", folder.path().to_str().unwrap()]);
+    assert_eq!(again.status, 1, "{again:?}");
+    assert!(again.data.contains("were pruned"), "{again:?}");
+    assert_eq!(runs(&server).len(), 2);
+}
+
+#[test]
+fn a_followed_transcript_is_imported_as_it_grows() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), &format!("{SESSION}.jsonl"), &lines(CLAUDE, 0, 7));
+    let arguments =
+        ["import", "--json", "--follow", "--from", "claude-transcripts", folder.path().to_str().unwrap()];
+    let following = server.follow(&arguments);
+    let first: Value = serde_json::from_str(&following.line()).unwrap();
+    assert_eq!(tally(&first), [7, 7, 0, 1]);
+    let mut file = File::options().append(true).open(&path).unwrap();
+    file.write_all(lines(CLAUDE, 7, 12).as_bytes()).unwrap();
+    let more: Value = serde_json::from_str(&following.line()).unwrap();
+    assert_eq!(more["tally"]["imported"], 12, "{more}");
+    // A turn that is over ends its run when nothing follows.
+    let run = runs(&server)[0]["id"].as_str().unwrap().to_owned();
+    let all = server.ask(&["tail", "-f", "--json", &run]).good();
+    assert!(all.lines().last().unwrap().contains("\"type\":\"run.finished\""), "{all}");
+    // Another session begins meanwhile.
+    write(folder.path(), "second.jsonl", &lines(CLAUDE, 0, 12));
+    let second: Value = serde_json::from_str(&following.line()).unwrap();
+    assert_eq!(second["tally"]["imported"], 12, "{second}");
+    assert!(second["file"].as_str().unwrap().ends_with("second.jsonl"));
+}

@@ -1,0 +1,206 @@
+//! `recount narrate`: a run by ear and by keyboard, with a real speech-dispatcher and a real terminal.
+
+#[path = "../../../../aaep-kit/tests/ssip/dispatcher.rs"]
+mod dispatcher;
+
+use recount_aaep_kit::World;
+use recount_aaep_kit::link::call::Caller;
+use recount_aaep_kit::scenario::Scenario;
+use recount_aaep_kit::scripted::{Behaviour, Scripted};
+use recount_client::Client;
+
+use self::dispatcher::Dispatcher;
+use crate::process::runs::Scene;
+use crate::process::story;
+use crate::process::terminal::Terminal;
+use crate::server::{Answer, Following, PATIENCE, Server, recount};
+
+/// A producer that asks, gives time to answer, and is narrated at a terminal.
+struct Producer {
+    scripted: Scripted,
+    folder: tempfile::TempDir,
+}
+
+impl Producer {
+    async fn start() -> Producer {
+        let behaviour = Behaviour { timeout_seconds: 300, ..Behaviour::default() };
+        let scripted = Scripted::start(&World::real(), behaviour).await.unwrap();
+        Producer { scripted, folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn narrate(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
+        let all: Vec<&str> =
+            ["--url", self.scripted.base(), "narrate"].into_iter().chain(arguments.iter().copied()).collect();
+        Terminal::start(self.folder.path(), &all, variables)
+    }
+
+    async fn asked_for(&self, scenario: Scenario) {
+        let caller = Caller::new(self.scripted.base(), None, PATIENCE).unwrap();
+        let input = serde_json::json!({"kind": "user_input", "text": scenario.text()}).to_string();
+        let url = format!("{}/messages", self.scripted.base());
+        assert!(caller.post(&url, input.as_bytes()).await.unwrap().is_success());
+    }
+}
+
+/// Waits on another thread, so that the producer of the test goes on.
+async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_is_heard_answered_by_keys_and_its_result_is_heard() {
+    let producer = Producer::start().await;
+    let dispatcher = Dispatcher::start("writer", "0");
+    let address = dispatcher.address();
+    let mut terminal = producer.narrate(&["--all", "--rate", "30"], &[("SPEECHD_ADDRESS", &address)]);
+    let dispatcher = on_thread(move || {
+        dispatcher.wait_for("Connected. Press question mark for the keys.");
+        dispatcher
+    })
+    .await;
+    producer.asked_for(Scenario::Irreversible).await;
+    let (mut terminal, dispatcher) = on_thread(move || {
+        dispatcher.wait_for("Delete the customer's record for good.");
+        dispatcher.wait_for("The record and its history cannot be brought back.");
+        dispatcher.wait_for("Press y to approve, n to reject.");
+        terminal.press("y");
+        dispatcher.wait_for("Press Enter to approve, any other key to go back.");
+        terminal.press("\n");
+        dispatcher.wait_for("Approved.");
+        dispatcher.wait_for("Deleting the record.");
+        dispatcher.wait_for("The record is deleted.");
+        (terminal, dispatcher)
+    })
+    .await;
+    let (spoken, status) = on_thread(move || {
+        terminal.press("w");
+        dispatcher.wait_for("No run is active.");
+        terminal.press("q");
+        (dispatcher.spoken(), terminal.end().1)
+    })
+    .await;
+    assert_eq!(status, 0);
+    assert!(!spoken.contains("Rejected"), "{spoken}");
+    producer.scripted.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prompts_are_answered_without_speech_too() {
+    let producer = Producer::start().await;
+    let mut terminal = producer.narrate(&["--all"], &[("SPEECHD_ADDRESS", "unix_socket:/nowhere/s.sock")]);
+    let mut terminal = on_thread(move || {
+        terminal.wait_for("no speech-dispatcher answers at /nowhere/s.sock");
+        terminal.wait_for("apt-get install speech-dispatcher");
+        terminal.wait_for("Connected.");
+        terminal
+    })
+    .await;
+    producer.asked_for(Scenario::Clarify).await;
+    let mut terminal = on_thread(move || {
+        terminal.wait_for("Which city is it about?");
+        terminal.wait_for("1: Lagos in Nigeria. 2: Lima in Peru. 3: Oslo in Norway.");
+        terminal.press("2");
+        terminal.wait_for("2: Lima in Peru. Press Enter to answer.");
+        terminal.press("\n");
+        terminal.wait_for("Answered: Lima in Peru.");
+        terminal.wait_for("It is fine there today.");
+        terminal
+    })
+    .await;
+    producer.asked_for(Scenario::Confirm).await;
+    on_thread(move || {
+        terminal.wait_for("Run 2: ");
+        terminal.wait_for("Book the blue room for tomorrow at two.");
+        terminal.wait_for("Press y to approve, n to reject.");
+        terminal.press("c");
+        terminal.wait_for("Cancel run 2?");
+        terminal.press("x");
+        terminal.wait_for("Not cancelled.");
+        terminal.press("n");
+        terminal.wait_for("Rejected.");
+        terminal.wait_for("You said no, so it is not done.");
+        terminal.interrupt();
+        assert_eq!(terminal.end().1, 130);
+    })
+    .await;
+    producer.scripted.stop().await;
+}
+
+/// Everything is asked about.
+const ASK: &str = "[[rules]]\nid = \"tests\"\ntool = \"*\"\naction = \"ask\"\n";
+
+#[test]
+fn a_run_of_a_server_is_heard_approved_and_cancelled_by_keyboard() {
+    let scene = Scene::under(ASK);
+    let server = scene.server();
+    let dispatcher = Dispatcher::start("writer", "0");
+    let (url, address) = (server.url(), dispatcher.address());
+    let arguments = ["--url", &url, "narrate", "--all"];
+    let mut terminal = Terminal::start(&scene.work(), &arguments, &[("SPEECHD_ADDRESS", &address)]);
+    dispatcher.wait_for("Connected. Press question mark for the keys.");
+    let following = Following::of(&mut scene.run(&server, &["clear up"]));
+    dispatcher.wait_for("rm -r old");
+    dispatcher.wait_for("Press y to approve, n to reject.");
+    // Whether it is grave is the policy's to say; Enter alone does nothing.
+    terminal.press("y\n");
+    dispatcher.wait_for("Approved.");
+    dispatcher.wait_for("That was it.");
+    let (told, status) = following.end();
+    assert!(status == 0 && told.iter().any(|line| line.contains("approved by")), "{status} {told:?}");
+
+    let following = Following::of(&mut scene.run(&server, &["slow"]));
+    dispatcher.wait_for("Run 2: ");
+    terminal.press("c");
+    dispatcher.wait_for("Cancel run 2?");
+    terminal.press("\n");
+    dispatcher.wait_for("Asked to cancel.");
+    assert_eq!(following.end().1, 6);
+    terminal.press("q");
+    assert_eq!(terminal.end().1, 0);
+}
+
+#[tokio::test]
+async fn a_run_is_narrated_as_lines_and_ends_as_the_run_did() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let run = story::whole(&client, "A story").await;
+    let told = Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text"]));
+    assert_eq!((told.status, told.words.as_str()), (0, ""), "{told:?}");
+    let lines: Vec<&str> = told.data.lines().collect();
+    assert!(lines[0].contains("tester"), "{lines:?}");
+    assert!(lines.contains(&"Hello there") && lines.last().unwrap().contains("has finished"), "{lines:?}");
+    let brief = Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text", "--brief"]));
+    assert_eq!(brief.data.lines().count(), 2, "{brief:?}");
+    let as_json = Answer::of(recount().args(["--url", &server.url(), "--json", "narrate", &run])).good();
+    let first: serde_json::Value = serde_json::from_str(as_json.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["priority"], &first["language"]), (&"text".into(), &"en-US".into()), "{first}");
+    let arabic =
+        Answer::of(recount().args(["--url", &server.url(), "narrate", &run, "--text", "--language", "ar"]));
+    assert!(arabic.data.lines().next().unwrap().contains("العمل"), "{arabic:?}");
+
+    let failed = story::create(&client, "Another").await;
+    let ending = [
+        ("run.started", "{}"),
+        ("run.failed", r#"{"code":"tool_failed","message":"The tool failed.","retriable":false}"#),
+    ];
+    story::tell(&client, &failed, 0, &ending).await;
+    let told = Answer::of(recount().args(["--url", &server.url(), "narrate", &failed, "--text"]));
+    assert_eq!(told.status, 1, "{told:?}");
+}
+
+#[test]
+fn what_cannot_be_narrated_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path());
+    let unknown = "run_01HZX3Q0M0000000000000000A";
+    server.ask(&["narrate"]).bad(2, "<RUN|--all>");
+    server.ask(&["narrate", unknown, "--all"]).bad(2, "Usage");
+    server.ask(&["narrate", unknown, "--text", "--rate", "101"]).bad(2, "-100..=100");
+    server.ask(&["narrate", "x", "--text"]).bad(1, "`extensions.recount.run_id` is \"x\"");
+    server.ask(&["narrate", unknown, "--text"]).bad(1, "is not found");
+    let url = server.url();
+    server.stop();
+    Answer::of(recount().args(["--url", &url, "narrate", unknown, "--text"]))
+        .bad(3, "recount serve starts one");
+}

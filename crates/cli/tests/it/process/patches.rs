@@ -1,0 +1,88 @@
+//! `recount apply`, `reject` and `revert` of one patch, with real processes: a run writes a file, and the file follows what
+//! becomes of its patch.
+
+use std::path::PathBuf;
+
+use recount_client::reply::Artifact;
+use recount_client::{Client, Listing};
+
+use crate::process::runs::Scene;
+use crate::server::{Answer, Server, recount};
+
+const SCRIPT: &str = r#"
+[[turn]]
+text = "I write."
+call = [{ name = "write_file", input = { path = "note.txt", content = "one\ntwo\n" } }]
+[[turn]]
+text = "Done."
+"#;
+
+struct Written {
+    scene: Scene,
+    server: Server,
+    client: Client,
+    file: PathBuf,
+    patch: Artifact,
+}
+
+impl Written {
+    async fn new() -> Self {
+        let scene = Scene::playing(SCRIPT);
+        let server = scene.server();
+        let client = Client::new(&server.url(), None).unwrap();
+        Answer::of(&mut scene.run(&server, &["write it"])).good();
+        let run = client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
+        let patch = client.list_artifacts(&Listing::default(), Some(&run.id), None).await.unwrap();
+        let patch = patch.data.into_iter().find(|artifact| artifact.kind == "patch").unwrap();
+        let file = PathBuf::from(run.workspace_path.unwrap()).join("note.txt");
+        assert_eq!((patch.status.as_str(), text(&file).as_deref()), ("applied", Some("one\ntwo\n")));
+        Written { scene, server, client, file, patch }
+    }
+
+    fn verb(&self, words: &[&str]) -> Answer {
+        let mut command = recount();
+        command.args(["--url", &self.server.url()]).args(words).current_dir(self.scene.work());
+        Answer::of(&mut command)
+    }
+}
+
+fn text(file: &PathBuf) -> Option<String> {
+    std::fs::read_to_string(file).ok()
+}
+
+#[tokio::test]
+async fn a_patch_is_reverted_and_what_reverts_it_is_reverted_again() {
+    let written = Written::new().await;
+    let id = written.patch.id.as_str();
+    let told = written.verb(&["revert", id, "--diff"]).good();
+    assert!(told.contains("+one") && text(&written.file).is_some(), "only shown: {told}");
+    let told = written.verb(&["revert", id, "--reason", "not wanted"]).good();
+    assert!(told.contains("-one") && told.contains("-two"), "the diff that was applied: {told}");
+    assert_eq!(text(&written.file), None);
+    let patch = written.client.get_artifact(id).await.unwrap();
+    assert_eq!((patch.status.as_str(), patch.reverted_at.is_some()), ("applied", true));
+    // A second request is refused with the status.
+    let again = written.verb(&["revert", id]);
+    assert!(again.status != 0 && again.words.contains("was reverted at"), "{again:?}");
+    let run = written.client.list_runs(&Listing::default()).await.unwrap().data.remove(0);
+    assert_eq!((run.kind.as_str(), run.status.as_str()), ("file", "finished"));
+    let inverse = written.client.list_artifacts(&Listing::default(), Some(&run.id), None).await.unwrap();
+    let inverse = inverse.data.first().unwrap().id.clone();
+    written.verb(&["revert", &inverse]).good();
+    assert_eq!(text(&written.file).as_deref(), Some("one\ntwo\n"));
+}
+
+#[tokio::test]
+async fn a_file_that_has_changed_since_stays_as_it_is() {
+    let written = Written::new().await;
+    let id = written.patch.id.as_str();
+    std::fs::write(&written.file, "one\ntwo\nthree\n").unwrap();
+    let told = written.verb(&["revert", id]);
+    assert!(told.status != 0 && told.words.contains("note.txt has changed"), "{told:?}");
+    assert_eq!(text(&written.file).as_deref(), Some("one\ntwo\nthree\n"), "nothing was written");
+    assert_eq!(written.client.get_artifact(id).await.unwrap().reverted_at, None);
+    for verb in ["apply", "reject"] {
+        let told = written.verb(&[verb, id]);
+        assert!(told.status != 0 && told.words.contains("it must be proposed"), "{verb}: {told:?}");
+    }
+}

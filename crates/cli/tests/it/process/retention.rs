@@ -1,0 +1,137 @@
+//! Pruning, pins and deletion by the built program, and what every verb says of what is gone.
+
+use recount_client::{Client, request};
+use serde_json::{Value, json};
+
+use crate::process::story::{self, BEGINNING};
+use crate::server::{Answer, Server, recount};
+
+/// A verb that asks no server.
+fn alone(arguments: &[&str]) -> Answer {
+    Answer::of(recount().args(arguments))
+}
+
+#[tokio::test]
+async fn a_pruned_run_is_told_checked_and_exported_as_what_it_is() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let run = story::whole(&client, "A story").await;
+    let digest = server.ask(&["digest", &run]).good();
+    let all = client.get_run_digest(&run).await.unwrap().events;
+
+    assert_eq!(server.ask(&["pin", &run]).good(), format!("{run} pinned\n"));
+    server.ask(&["prune", &run]).bad(1, "run_pinned");
+    assert_eq!(server.ask(&["unpin", &run]).good(), format!("{run} not pinned\n"));
+    let said = server.ask(&["prune", &run, "--before", "3"]).good();
+    assert_eq!(said, format!("{run} pruned, 3 events, first event 3\n"));
+    let said = server.ask(&["prune", &run, "--before", "3"]).good();
+    assert_eq!(said, format!("{run} has nothing to prune, first event 3\n"));
+
+    for verb in ["show", "tail"] {
+        let told = server.ask(&[verb, &run]).good();
+        assert!(told.starts_with("events 0 to 2 were pruned\nDay "), "{told}");
+        assert!(told.contains("gap.events_pruned  events 0 to 2 were pruned: operator"), "{told}");
+        let raw = server.ask(&[verb, "--json", &run]).good();
+        assert_eq!(raw.lines().count() as u64, all + 1 - 3);
+        assert!(
+            raw.lines()
+                .all(|line| serde_json::from_str::<Value>(line).unwrap()["sequence"].as_u64() >= Some(3))
+        );
+    }
+    let told = server.ask(&["tail", "-f", &run, "--after", "1"]).good();
+    assert!(told.starts_with("event 2 was pruned\n"), "{told}");
+
+    let noted = data.path().join("noted");
+    std::fs::write(&noted, &digest).unwrap();
+    let noted = noted.to_str().unwrap();
+    let ok = format!("{run} ok, {} events, head ", all + 1);
+    for verify in [vec!["verify", &run], vec!["verify", "--all"], vec!["verify", "--digests", noted]] {
+        assert!(server.ask(&verify).good().starts_with(&ok), "{verify:?}");
+    }
+    let checked: Value = serde_json::from_str(&server.ask(&["verify", "--json", &run]).good()).unwrap();
+    assert_eq!(checked["unseen"], json!(["the events 0 to 2 were pruned"]));
+    let early = format!("{run} 2 {}\n", "0".repeat(64));
+    std::fs::write(noted, early).unwrap();
+    let checked = server.ask(&["verify", "--json", "--digests", noted]).good();
+    assert!(
+        checked.contains("what was noted of its first 2 events cannot be compared any more"),
+        "{checked}"
+    );
+    let wrong = format!("{run} 3 {}\n", "0".repeat(64));
+    std::fs::write(noted, wrong).unwrap();
+    server.ask(&["verify", "--digests", noted]).bad(1, "1 problem");
+
+    let exported = server.ask(&["export", &run]).good();
+    let header: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
+    assert_eq!((header["first_sequence"].clone(), header["events"].clone()), (json!(3), json!(all + 1)));
+    // A header, the events that are left, the last line.
+    assert_eq!(exported.lines().count() as u64, 1 + all + 1 - 3 + 1);
+    let file = data.path().join("runs.jsonl");
+    std::fs::write(&file, &exported).unwrap();
+    let refused = server.ask(&["import", file.to_str().unwrap()]);
+    assert!(refused.data.contains("(run_pruned)"), "{}", refused.data);
+    refused.bad(1, "1 refused");
+
+    server.kill();
+    let folder = data.path().to_str().unwrap();
+    assert!(alone(&["verify", "--data", folder]).good().starts_with(&ok));
+    assert_eq!(alone(&["export", "--all", "--data", folder]).good(), exported);
+}
+
+#[tokio::test]
+async fn a_deleted_task_is_gone_for_every_verb() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path());
+    let client = Client::new(&server.url(), None).unwrap();
+    let new = request::CreateTask {
+        title: Some("to go".into()),
+        kind: Some("external".into()),
+        ..request::CreateTask::default()
+    };
+    let task = client.create_task(&new).await.unwrap();
+    let run = task.latest_run_id.unwrap();
+    story::tell(&client, &run, 0, BEGINNING).await;
+    let stays = story::whole(&client, "stays").await;
+    let noted = data.path().join("noted");
+    std::fs::write(&noted, server.ask(&["digest", &run]).good()).unwrap();
+    server.ask(&["delete", &task.id]).bad(2, "confirm with --yes");
+    let gone: Value =
+        serde_json::from_str(&server.ask(&["delete", &task.id, "--yes", "--json"]).good()).unwrap();
+    assert_eq!(gone, json!({"task_id": task.id, "runs": 1}));
+    server.ask(&["delete", &task.id, "--yes"]).bad(1, "task_erased");
+    for verb in ["show", "tail", "digest", "verify", "export", "cancel", "pin", "prune"] {
+        server.ask(&[verb, &run]).bad(1, "run_erased");
+    }
+    assert_eq!(server.ask(&["ls", "--tasks"]).good(), "");
+    let noted = noted.to_str().unwrap();
+    assert!(server.ask(&["verify", "--digests", noted]).good().starts_with(&format!("{run} ok")));
+    server.kill();
+    let folder = data.path().to_str().unwrap();
+    let checked = alone(&["verify", "--data", folder, "--digests", noted]).good();
+    assert!(
+        checked.contains(&format!("{run} ok, ")) && checked.contains(&format!("{stays} ok, ")),
+        "{checked}"
+    );
+    let exported = alone(&["export", "--all", "--data", folder]).good();
+    assert!(exported.contains(&stays) && !exported.contains(&run));
+}
+
+#[tokio::test]
+async fn a_server_prunes_by_itself_what_its_configuration_does_not_keep() {
+    let data = tempfile::tempdir().unwrap();
+    let mut command = recount();
+    command.args(["serve", "--bind", "127.0.0.1:0", "--max-events", "0", "--sweep-every", "1s", "--data"]);
+    let server = Server::of(command.arg(data.path())).listening();
+    let client = Client::new(&server.url(), None).unwrap();
+    let run = story::whole(&client, "A story").await;
+    let feed = server.follow(&["tail", "-f", "--all"]);
+    while !feed.line().contains("gap.events_pruned") {}
+    let told = server.ask(&["show", &run]).good();
+    assert!(told.contains("were pruned: max_events"), "{told}");
+    let swept: Value =
+        serde_json::from_str(&server.ask(&["prune", "--max-age", "0s", "--json"]).good()).unwrap();
+    assert_eq!(swept, json!({"runs": 0, "events": 0, "has_more": false}));
+    alone(&["prune", "--max-age", "soon"]).bad(2, "30d");
+    alone(&["prune"]).bad(2, "required");
+}

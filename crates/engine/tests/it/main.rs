@@ -1,0 +1,34 @@
+//! The engine in one process, on the store in memory, with time standing still until a task waits.
+
+#![allow(clippy::unwrap_used)]
+
+mod approvals;
+mod artifacts;
+mod budgets;
+mod catalogue;
+mod damaged_ids;
+mod damaged_records;
+mod deleted_artifacts;
+mod delivery;
+mod dispatch;
+mod erasure;
+mod events;
+mod faults;
+mod follow;
+mod identity;
+mod import;
+mod ingest;
+mod lists;
+mod logged_output;
+mod older;
+mod prompts;
+mod redaction;
+mod repairs;
+mod retention;
+mod runs;
+mod say;
+mod scene;
+mod sealed;
+mod sessions;
+mod setups;
+mod tasks;

@@ -1,0 +1,111 @@
+//! The values of a session's secret options: wherever they are repeated in the session, the log holds them masked.
+
+use http::Method;
+use serde_json::json;
+
+use crate::http::stage::{Stage, says};
+
+/// No shape gives them away, and the server's own masking does not know them.
+const FIRST: &str = "plain words as a canary one";
+const SECOND: &str = "plain words as a canary two";
+
+/// The model repeats both, in words, in an input of the application's tool and in one of the server's.
+const REPEATING: &str = r#"
+[pace]
+bytes = 5
+[[turn]]
+text = "You said plain words as a canary one and plain words as a canary two, did you?"
+call = [
+  { name = "weather", input = { key = "plain words as a canary one" } },
+  { name = "lookup", input = { key = "plain words as a canary two" } },
+]
+[[turn]]
+text = "Again: plain words as a canary two."
+"#;
+
+async fn stored(stage: &Stage, session: &str) -> String {
+    let mut stored = String::new();
+    for run in stage.runs(session).await {
+        for (_, bytes) in stage.engine.read().read_run(run, None, 10_000).await.unwrap().0 {
+            stored.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+    }
+    stored
+}
+
+fn assert_masked(text: &str) {
+    assert!(!text.contains(FIRST) && !text.contains(SECOND), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_session_was_given_as_a_secret_is_masked_in_all_its_runs() {
+    let stage = Stage::with(REPEATING).await;
+    let session = stage
+        .session(json!({
+            "agent": {
+                "name": "clerk",
+                "options": { "key": FIRST },
+                "tools": [{ "name": "lookup", "trust": true }],
+            },
+            "tools": [{ "name": "weather", "description": "", "parameters": { "type": "object" } }],
+            "title": format!("About {FIRST}"),
+            "messages": [{ "role": "user", "content": format!("before: {FIRST}") }],
+        }))
+        .await;
+    // The second one comes with the message that repeats it.
+    let mut turn = says(&format!("control-word, {FIRST}, {SECOND}"), "message");
+    turn["agent"] = json!({ "options": { "key": SECOND } });
+    let told = stage.told(&session, &turn).await;
+    assert_eq!(told.reason(), "tool_use");
+    assert_masked(&stored(&stage, &session).await);
+    // Both tools are called with what the model wrote.
+    let weather = told.frames.iter().find(|frame| frame.data["name"] == "weather").unwrap();
+    assert_eq!(weather.data["input"], json!({ "key": FIRST }));
+    let result = told.frames.iter().find(|frame| frame.name == "tool_result").unwrap();
+    assert!(result.data["content"].as_str().unwrap().starts_with("value of ****"), "{}", result.data);
+
+    let weather = told.calls("weather").pop().unwrap();
+    let answer = json!({
+        "messages": [{ "role": "tool", "toolCallId": weather, "content": format!("rain, {SECOND}") }],
+    });
+    let (_, reply) = stage.turn(&session, &answer).await.json().await;
+    assert_eq!(reply["stopReason"], "end_turn");
+    stage.ask(Method::PATCH, &format!("/sessions/{session}"), json!({ "title": SECOND }).to_string()).await;
+    let (_, fork) =
+        stage.post(&format!("/sessions/{session}/fork"), &json!({ "title": SECOND })).await.json().await;
+    let fork = fork["sessionId"].as_str().unwrap();
+    let text = stored(&stage, &session).await;
+    assert!(text.contains("control-word") && text.contains("redacted_paths"), "{text}");
+    assert_masked(&text);
+    for session in [&session, fork] {
+        assert_masked(&stage.get(&format!("/sessions/{session}")).await.text().await);
+        let history = stage.get(&format!("/sessions/{session}/history?type=full")).await.text().await;
+        assert!(history.contains("control-word") && history.contains("before: ****"), "{history}");
+        assert_masked(&history);
+    }
+}
+
+/// A secret that comes with an answer counts for the run that goes on.
+#[tokio::test]
+async fn a_secret_that_comes_with_an_answer_is_masked_from_then_on() {
+    let stage = Stage::with(REPEATING).await;
+    let session = stage
+        .session(json!({
+            "agent": { "name": "clerk", "options": { "key": FIRST } },
+            "tools": [{ "name": "weather", "description": "", "parameters": { "type": "object" } }],
+        }))
+        .await;
+    let told = stage.say(&session, "go").await;
+    let weather = told.calls("weather").pop().unwrap();
+    let answer = json!({
+        "messages": [{ "role": "tool", "toolCallId": weather, "content": format!("rain, {SECOND}") }],
+        "agent": { "options": { "key": SECOND } },
+    });
+    let (_, reply) = stage.turn(&session, &answer).await.json().await;
+    assert_eq!(reply["stopReason"], "end_turn");
+    let text = stored(&stage, &session).await;
+    let after = &text[text.find("run.continued").unwrap()..];
+    assert!(after.contains("Again: ****"), "{after}");
+    assert_masked(after);
+    assert!(text.contains("rain, ****"), "{text}");
+}

@@ -1,0 +1,6 @@
+//! Integration tests of masking: whole texts, and texts in pieces.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod corpus;
+mod pieces;

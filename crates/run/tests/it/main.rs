@@ -1,0 +1,5 @@
+//! Integration tests of the rules: whole runs.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod stories;

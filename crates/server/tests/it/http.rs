@@ -1,0 +1,37 @@
+//! The native face over real sockets: what goes in and what comes out, byte for byte.
+
+mod access;
+mod admin;
+mod artifacts;
+mod audit;
+mod bad_input;
+mod closing;
+mod contract;
+mod cursors;
+mod damage;
+mod damaged_rows;
+mod filters;
+mod guide;
+mod import;
+mod ingest;
+mod kept_bytes;
+mod lineage;
+mod lists;
+mod manners;
+mod matrix;
+mod metrics;
+mod orders;
+mod prompts;
+mod quiet_listeners;
+mod readers;
+mod recorders;
+mod retention;
+mod routes;
+mod salvage;
+mod sessions;
+mod shares;
+mod slow_listeners;
+mod sockets;
+mod stored_bytes;
+mod streams;
+mod web_socket;

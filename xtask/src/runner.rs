@@ -1,0 +1,230 @@
+//! Runs many test commands side by side, each in a process of its own, and reports how long they took.
+//!
+//! Must not know what a test is for. Cargo runs one test program after the other, with as many threads as there are
+//! processors; most long tests of this tree wait for sockets and children, so more of them fit. A process for each test
+//! gives each its own time, limit and output. Start reading at [`run_all`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+/// A command still running after this time is killed and has failed.
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(900);
+
+/// Commands at a time for each processor, because most of the long ones wait.
+const COMMANDS_A_PROCESSOR: usize = 3;
+
+/// How often the end of a command is looked for: quickly at first, because most tests take milliseconds.
+const POLL: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(15)];
+
+/// Entries in each list of slow tests and slow suites.
+const SLOW_LISTED: usize = 15;
+
+/// One command, and where it belongs in the report.
+pub(crate) struct Job {
+    /// The program or folder that the test is part of.
+    pub(crate) suite: String,
+    pub(crate) name: String,
+    pub(crate) command: Command,
+}
+
+/// What became of all jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) passed: usize,
+    /// Suite and name.
+    pub(crate) failed: Vec<String>,
+    /// The time of each job, by suite and name.
+    pub(crate) times: BTreeMap<String, Duration>,
+    suites: BTreeMap<String, Suite>,
+}
+
+#[derive(Debug, Default)]
+struct Suite {
+    remaining: usize,
+    jobs: usize,
+    time: Duration,
+}
+
+struct Finished {
+    suite: String,
+    name: String,
+    outcome: Result<Ending>,
+    time: Duration,
+}
+
+struct Ending {
+    status: Option<ExitStatus>,
+    output: String,
+}
+
+/// How many jobs run at a time on this machine.
+pub(crate) fn slots() -> usize {
+    COMMANDS_A_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs all jobs in the given order, `slots` at a time, and prints failures as they come. Output is kept below `folder`
+/// while a job runs.
+pub(crate) fn run_all(jobs: Vec<Job>, slots: usize, folder: &Path) -> Result<Results> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut results = Results::default();
+    for job in &jobs {
+        let suite = results.suites.entry(job.suite.clone()).or_default();
+        suite.remaining += 1;
+        suite.jobs += 1;
+    }
+    let queue = Mutex::new(VecDeque::from(jobs));
+    let (report, reports) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for slot in 0..slots {
+            let (queue, report) = (&queue, report.clone());
+            scope.spawn(move || {
+                let output = folder.join(format!("{slot}.txt"));
+                loop {
+                    let Some(job) = queue.lock().expect("no worker panics").pop_front() else { return };
+                    let start = Instant::now();
+                    let outcome = run_one(job.command, &output);
+                    let time = start.elapsed();
+                    let finished = Finished { suite: job.suite, name: job.name, outcome, time };
+                    if report.send(finished).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(report);
+        for finished in reports {
+            results.add(finished);
+        }
+    });
+    Ok(results)
+}
+
+impl Results {
+    fn add(&mut self, finished: Finished) {
+        let Finished { suite, name, outcome, time } = finished;
+        let full_name = format!("{suite} {name}");
+        match outcome {
+            Ok(Ending { status: Some(status), .. }) if status.success() => self.passed += 1,
+            Ok(Ending { status, output }) => {
+                let why = status.map_or_else(
+                    || format!("killed after {} s", TIME_LIMIT.as_secs()),
+                    |status| status.to_string(),
+                );
+                println!("---- {full_name}\n{output}---- FAILED: {full_name}: {why}");
+                self.failed.push(full_name.clone());
+            }
+            Err(error) => {
+                println!("---- FAILED: {full_name}: {error:#}");
+                self.failed.push(full_name.clone());
+            }
+        }
+        let done = self.suites.get_mut(&suite).expect("each suite was counted before the start");
+        done.remaining -= 1;
+        done.time += time;
+        if done.remaining == 0 {
+            println!("{suite}: {} done, {:.1} s in all", done.jobs, done.time.as_secs_f64());
+        }
+        self.times.insert(full_name, time);
+    }
+
+    /// The slowest programs and tests, so that the next person sees what to shorten.
+    pub(crate) fn slowest(&self) -> String {
+        let mut text = String::new();
+        let suites = self.suites.iter().map(|(name, suite)| (name.as_str(), suite.time));
+        text += &slowest("slowest test programs (sum over their tests)", suites.collect());
+        let tests = self.times.iter().map(|(name, time)| (name.as_str(), *time));
+        text + &slowest("slowest tests", tests.collect())
+    }
+
+    /// What failed, and the closing line.
+    pub(crate) fn counts(&self) -> String {
+        let failed = self.failed.iter().map(|failed| format!("failed: {failed}\n"));
+        failed.collect::<String>() + &format!("{} passed, {} failed\n", self.passed, self.failed.len())
+    }
+}
+
+fn slowest(title: &str, mut rows: Vec<(&str, Duration)>) -> String {
+    rows.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    let mut text = format!("{title}:\n");
+    for (name, time) in rows.into_iter().take(SLOW_LISTED) {
+        text += &format!("{:>8.1} s  {name}\n", time.as_secs_f64());
+    }
+    text
+}
+
+fn run_one(mut command: Command, output: &Path) -> Result<Ending> {
+    let file = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
+    // A group of its own, so that a test which is killed takes the servers it started with it.
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
+    let mut child = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
+    let status = wait(&mut child)?;
+    let output = std::fs::read(output).with_context(|| format!("cannot read {}", output.display()))?;
+    Ok(Ending { status, output: String::from_utf8_lossy(&output).into_owned() })
+}
+
+/// `None` when the command was killed at [`TIME_LIMIT`].
+fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let elapsed = start.elapsed();
+        if elapsed > TIME_LIMIT {
+            let group = format!("-{}", child.id());
+            Command::new("kill").args(["-KILL", "--", &group]).status().context("cannot run kill")?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(if elapsed < POLL[1] { POLL[0] } else { POLL[1] });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(name: &str, script: &str) -> Job {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        Job { suite: "shell".into(), name: name.into(), command }
+    }
+
+    #[test]
+    fn failures_are_counted_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut jobs = vec![job("good", "exit 0"), job("bad", "echo oh no; exit 3")];
+        jobs.push(Job {
+            suite: "none".into(),
+            name: "missing".into(),
+            command: Command::new("/no/such/program"),
+        });
+        let results = run_all(jobs, 2, folder.path()).unwrap();
+        assert_eq!(results.passed, 1);
+        let mut failed = results.failed.clone();
+        failed.sort();
+        assert_eq!(failed, ["none missing", "shell bad"]);
+        assert_eq!(results.times.len(), 3);
+        assert!(results.counts().ends_with("1 passed, 2 failed\n"), "{}", results.counts());
+        assert!(results.slowest().contains("shell bad"), "{}", results.slowest());
+    }
+
+    #[test]
+    fn jobs_run_side_by_side() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // Each of the two waits for the other one to open the pipe.
+        let pipe = pipe.display();
+        let jobs = vec![job("write", &format!("echo x > {pipe}")), job("read", &format!("cat {pipe}"))];
+        let results = run_all(jobs, 2, folder.path()).unwrap();
+        assert_eq!((results.passed, results.failed.len()), (2, 0));
+    }
+}
