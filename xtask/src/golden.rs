@@ -129,7 +129,7 @@ mod tests {
             ("crates/server/src/lib.rs", ""),
             ("crates/server/tests/it/main.rs", "RECOUNT_BLESS"),
             ("crates/log/src/lib.rs", ""),
-            ("crates/sim/src/main.rs", "RECOUNT_BLESS"),
+            ("lab/sim/src/main.rs", "RECOUNT_BLESS"),
             ("crates/cli/tests/quiet.rs", ""),
             ("crates/cli/tests/it/process.rs", ""),
             ("crates/cli/tests/it/process/help.rs", "RECOUNT_BLESS"),

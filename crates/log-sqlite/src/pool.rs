@@ -168,7 +168,7 @@ impl<C> Queue<C> {
 mod tests {
     use std::sync::mpsc;
 
-    use recount_log::conformance::block_on;
+    use recount_log_conformance::block_on;
 
     use super::*;
 

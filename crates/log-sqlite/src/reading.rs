@@ -380,8 +380,8 @@ impl<'k, F: Filling> PageReader<'k, F> {
 
 #[cfg(test)]
 mod tests {
-    use recount_log::conformance::{ALL, both, cut, records};
     use recount_log::{Append, limits};
+    use recount_log_conformance::{ALL, both, cut, records};
 
     use super::*;
     use crate::changes::ChangeJournal;

@@ -6,8 +6,7 @@
 //!   stream B       0           1   2
 //! ```
 //!
-//! The contract of every store, in words (the `conformance` suite, behind the feature of that name,
-//! says it in code):
+//! The contract of every store, in words (the suite `recount-log-conformance` says it in code):
 //!
 //! * [`Store::append`] writes everything it is given, records of one or several streams and rows, or nothing. After
 //!   `Ok` the change survives a killed process and, in strict durability, a power cut.
@@ -24,8 +23,6 @@
 
 mod admit;
 pub mod chain;
-#[cfg(any(test, feature = "conformance"))]
-pub mod conformance;
 mod fault;
 mod forward;
 pub mod limits;

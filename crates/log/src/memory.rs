@@ -364,38 +364,3 @@ fn index(position: u64) -> usize {
 fn count(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::conformance::{Subject, block_on};
-
-    crate::conformance_suite!(Subject::new(MemoryStore::new()));
-
-    #[test]
-    fn an_observer_that_panics_stops_the_store() {
-        struct Panics;
-        impl Observer for Panics {
-            fn committed(&self, _: &[FeedRecord]) {
-                panic!("as the test wants it");
-            }
-        }
-        let store = MemoryStore::new();
-        store.observe(Arc::new(Panics));
-        let append = || Append {
-            streams: vec![crate::StreamAppend {
-                stream: "a".into(),
-                expected_tail: 0,
-                records: vec![Bytes::from_static(b"x")],
-            }],
-            ..Append::default()
-        };
-        let first = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| store.append(append())));
-        assert!(first.is_err());
-        let second = block_on(store.append(append()));
-        assert!(
-            matches!(second, Err(AppendError::Fault(Fault { kind: FaultKind::Closed, .. }))),
-            "{second:?}"
-        );
-    }
-}

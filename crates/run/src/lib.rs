@@ -12,8 +12,6 @@ mod audit;
 mod command;
 mod decide;
 mod effect;
-#[cfg(any(test, feature = "generate"))]
-pub mod generate;
 mod judge;
 pub mod limits;
 mod rejection;

@@ -22,13 +22,14 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use recount_engine::{Engine, Error};
 use recount_event::Code;
+use recount_faulty_store::{Disk, FaultRates, FaultyStore};
 use recount_run::Rejection;
 use recount_world::RuntimeClock;
 use tokio::sync::watch;
 
 use crate::dice::Dice;
 use crate::limits;
-use crate::store::{Disk, FaultStore, Faults, Mutant};
+use crate::mutant::{Lies, Mutant};
 use crate::trace::{Check, Outcome, Trace};
 use client_record::ClientRecord;
 
@@ -46,7 +47,7 @@ struct Setting {
     retains: bool,
     /// Whether the power is cut once more after the last action.
     last_crash: bool,
-    faults: Faults,
+    faults: FaultRates,
     /// Bytes that each frame is made longer by, so that live lists run over.
     padding: usize,
 }
@@ -61,14 +62,14 @@ impl Setting {
             crashes: dice.below(9),
             retains: true,
             last_crash: dice.permille(500),
-            faults: Faults {
+            faults: FaultRates {
                 refuse: often(60),
                 fail: often(120),
                 lose_answer: often(120),
-                unheard: often(80),
+                unobserved: often(80),
                 read: often(25),
                 write_ms: dice.below(40),
-                tell_ms: dice.below(30),
+                observe_ms: dice.below(30),
             },
             padding: [0, 0, 2 << 10, 20 << 10][dice.index(4)],
         }
@@ -97,6 +98,7 @@ pub(crate) struct EnginePlay {
     trace: Trace,
     clock: Arc<RuntimeClock>,
     disk: Arc<Disk>,
+    lies: Arc<Lies>,
     setting: Setting,
     client_record: Mutex<ClientRecord>,
     life: Mutex<Option<Life>>,
@@ -113,7 +115,7 @@ pub(crate) struct EnginePlay {
 #[derive(Clone)]
 struct Life {
     engine: Engine,
-    store: FaultStore,
+    store: Arc<FaultyStore>,
 }
 
 /// Why a call did not bring what was asked for.
@@ -138,14 +140,20 @@ impl EnginePlay {
             setting.last_crash = true;
             setting.producers = 6;
             setting.operators = 3;
-            setting.faults =
-                Faults { write_ms: 20, tell_ms: 10, fail: 30, lose_answer: 30, ..Faults::default() };
+            setting.faults = FaultRates {
+                write_ms: 20,
+                observe_ms: 10,
+                fail: 30,
+                lose_answer: 30,
+                ..FaultRates::default()
+            };
         }
         Arc::new(EnginePlay {
             dice,
             trace,
             clock,
-            disk: Disk::new(mutant),
+            disk: Disk::new(),
+            lies: Lies::new(mutant),
             setting,
             client_record: Mutex::default(),
             life: Mutex::default(),

@@ -8,6 +8,6 @@ pub mod dice;
 pub mod engine_play;
 pub mod event_generator;
 pub mod limits;
+pub mod mutant;
 pub mod rules;
-pub mod store;
 pub mod trace;

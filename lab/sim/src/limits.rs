@@ -14,8 +14,5 @@ pub const LEVEL_WAIT: Duration = Duration::from_secs(30);
 /// The longest time that a person is given, in seconds. A play waits this long at its end.
 pub const PATIENCE_S: u64 = 40;
 
-/// Appends the store takes at once; the others wait for the next time.
-pub const GROUP_MAX: usize = 8;
-
 /// Kept lines of what went wrong; more are only counted.
 pub const WRONGS_MAX: usize = 20;

@@ -8,7 +8,7 @@ use recount_world::Clock;
 
 use crate::limits;
 
-/// What is checked. Each is shown to fail by a [`crate::store::Mutant`].
+/// What is checked. Each is shown to fail by a [`crate::mutant::Mutant`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Check {
     /// What was acknowledged is in its place with its bytes.

@@ -101,6 +101,10 @@ const CRATES: &[CrateEdges] = &[
 
 /// What only tests or measures the product, under `lab/`. No crate of the product uses one of these, except in its tests.
 const LAB: &[CrateEdges] = &[
+    CrateEdges { folder: "log-conformance", uses: &["log"], never: &["tokio"] },
+    CrateEdges { folder: "faulty-store", uses: &["log", "world"], never: &["rusqlite", "serde_json"] },
+    CrateEdges { folder: "faulty-disk", uses: &["world"], never: &["tokio", "serde_json"] },
+    CrateEdges { folder: "run-generator", uses: &["event", "run"], never: &["tokio"] },
     CrateEdges {
         folder: "sim",
         uses: &[
@@ -122,6 +126,7 @@ const LAB: &[CrateEdges] = &[
             "aaep-kit",
             "server",
             "client",
+            "faulty-store",
         ],
         never: &[],
     },
@@ -143,6 +148,7 @@ const LAB: &[CrateEdges] = &[
             "aaep-kit",
             "server",
             "client",
+            "faulty-disk",
         ],
         never: &[],
     },
@@ -154,7 +160,8 @@ const LAB: &[CrateEdges] = &[
 const PLUGS: &[&str] = &["log-sqlite", "log-postgres", "bus-nats"];
 const CHOOSERS: &[&str] = &["server", "sim", "bench"];
 
-/// Other people's crates that only one of ours may know; `bench` builds its yardsticks from them, too.
+/// Other people's crates that only one of ours may know, and those of the lab that stand in for it: `bench` builds its
+/// yardsticks from them, `faulty-disk` a file system below them.
 const ONLY_IN: &[(&str, &str)] = &[("rusqlite", "log-sqlite"), ("libsqlite3-sys", "log-sqlite")];
 
 pub(super) fn check(tree: &Tree, report: &mut Report) {
@@ -194,9 +201,9 @@ fn check_package(tree: &Tree, package: &Package, report: &mut Report) {
     for dependency in &package.dependencies {
         let line = tree.line_of(&manifest, &dependency.name);
         let Some(ours) = dependency.name.strip_prefix("recount-") else {
-            let elsewhere = ONLY_IN
-                .iter()
-                .find(|(name, only)| *name == dependency.name && ![only, "bench"].contains(&folder));
+            let elsewhere = ONLY_IN.iter().find(|(name, only)| {
+                *name == dependency.name && ![only, "bench", "faulty-disk"].contains(&folder)
+            });
             if dependency.dev {
                 continue;
             }

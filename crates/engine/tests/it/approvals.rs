@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use recount_engine::ListQuery;
 use recount_event::{Code, ForeignId};
+use recount_faulty_store::AppendFault;
 use recount_run::{Command, PromptKind};
 
 use crate::scene::{ASK, START_MS, Scene, code};
-use crate::store::Fate;
 
 async fn asked(scene: &Scene) -> recount_event::RunId {
     let run = scene.start().await;
@@ -166,7 +166,7 @@ async fn a_clock_that_steps_back_under_a_living_process_delays_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_is_kept_though_the_answer_to_its_request_was_lost() {
-    for fate in [Fate::LoseAnswer, Fate::LandUnheard] {
+    for fate in [AppendFault::LoseAnswer, AppendFault::Unobserved] {
         let scene = Scene::new().await;
         let run = scene.start().await;
         scene.store.next_appends([fate]);
@@ -182,7 +182,7 @@ async fn a_deadline_is_kept_though_the_answer_to_its_request_was_lost() {
 async fn a_deadline_is_kept_though_its_writer_died() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    scene.store.next_appends([Fate::PanicAfter]);
+    scene.store.next_appends([AppendFault::PanicAfter]);
     assert_eq!(code(scene.report(run, 1, &[ASK]).await), Code::Internal);
     tokio::time::sleep(Duration::from_secs(35)).await;
     assert_eq!(row(&scene).await.status, "timed_out");
@@ -194,7 +194,7 @@ async fn a_deadline_waits_for_a_store_that_fails() {
     let scene = Scene::new().await;
     asked(&scene).await;
     tokio::time::sleep(Duration::from_secs(29)).await;
-    scene.store.next_appends((0..5).map(|_| Fate::Refuse(recount_log::FaultKind::Io)));
+    scene.store.next_appends((0..5).map(|_| AppendFault::Refuse(recount_log::FaultKind::Io)));
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(row(&scene).await.status, "pending");
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -237,7 +237,7 @@ async fn two_runs_that_take_one_id_in_the_same_moment_do_not_both_get_it() {
     let scene = Scene::new().await;
     let (a, b) = (scene.start().await, scene.start().await);
     let (go, held) = tokio::sync::oneshot::channel();
-    scene.store.next_appends([Fate::Hold(held)]);
+    scene.store.next_appends([AppendFault::Hold(held)]);
     let release = async {
         tokio::time::sleep(Duration::from_millis(5)).await;
         drop(go);

@@ -7,11 +7,11 @@ use recount_engine::{
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, ForeignId, RunId, TaskId};
-use recount_log::{FaultKind, Store as _};
+use recount_faulty_store::AppendFault;
+use recount_log::FaultKind;
 use recount_run::Command;
 
 use crate::scene::{Scene, code, drafts};
-use crate::store::Fate;
 
 fn id(text: &str) -> ForeignId {
     ForeignId::parse(text).unwrap()
@@ -96,7 +96,7 @@ pub(crate) async fn delete(scene: &Scene, task: TaskId) {
 }
 
 pub(crate) async fn blobs(scene: &Scene) -> usize {
-    scene.disk.memory.blobs(None, 1000).await.unwrap().len()
+    scene.disk.store().blobs(None, 1000).await.unwrap().len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -367,7 +367,7 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
             let found = row(&scene, &id(name)).await;
             assert_eq!(scene.engine.read().artifact_bytes(&of_run(&found)).await.unwrap(), bytes, "{name}");
             let blob = hash.strip_prefix("blake3:").unwrap();
-            scene.disk.memory.remove_blob(blob).await.unwrap();
+            scene.disk.store().remove_blob(blob).await.unwrap();
             let lost = code(scene.engine.read().artifact_bytes(&of_run(&found)).await);
             assert_eq!(lost, Code::ArtifactBytesLost, "{name}, sent in and waiting: {waits}");
             let missing = scene.engine.admin().missing_blobs().await.unwrap();
@@ -375,7 +375,7 @@ async fn bytes_that_were_sent_in_for_a_run_from_outside_are_known_to_be_lost() {
                 blob.artifact == name && blob.run_id == Some(run.to_string())
             };
             assert!(missing.iter().any(is_named), "{name}: {missing:?}");
-            scene.disk.memory.put_blob(Bytes::from_static(bytes)).await.unwrap();
+            scene.disk.store().put_blob(Bytes::from_static(bytes)).await.unwrap();
         }
         assert_eq!(scene.engine.admin().missing_blobs().await.unwrap(), []);
         let found = row(&scene, &id("third")).await;
@@ -414,7 +414,7 @@ async fn a_refused_report_holds_no_bytes() {
     let run = scene.start().await;
     let sent = scene.engine.write().upload(upload("image/png", b"\x89PNG\0one")).await.unwrap();
     let named = format!(r#"{{"artifact_id":"first","kind":"image","hash":"{}"}}"#, sent.hash);
-    scene.store.next_appends([Fate::Refuse(FaultKind::Full)]);
+    scene.store.next_appends([AppendFault::Refuse(FaultKind::Full)]);
     assert!(scene.report(run, 1, &[("artifact.created", &named)]).await.is_err());
     forgotten().await;
     assert_eq!(blobs(&scene).await, 0);

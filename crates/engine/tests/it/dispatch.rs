@@ -9,11 +9,11 @@ use futures_util::future::BoxFuture;
 use recount_engine::{Desk, ListQuery, NewRun, NewTask, Overrides, Performer, Saying, Unacceptable, Whose};
 use recount_event::family::run::{Finished, Queued, RunKind, Started};
 use recount_event::{Code, Payload, RunId};
+use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
 use tokio::sync::Semaphore;
 
 use crate::scene::{START_MS, Scene, code, drafts};
-use crate::store::Fate;
 
 /// What a worker does with a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,7 +192,11 @@ async fn what_was_to_begin_a_run_in_vain_is_no_part_of_it() {
             house.scene.engine.write().start_child(run, task, Queued::new(RunKind::AgentLoop)).await
         };
         let (fail, failed) = tokio::sync::oneshot::channel();
-        house.scene.store.next_appends([if is_early { Fate::FailLate(failed) } else { Fate::Refuse(kind) }]);
+        house.scene.store.next_appends([if is_early {
+            AppendFault::FailLate(failed)
+        } else {
+            AppendFault::Refuse(kind)
+        }]);
         let look = async {
             if is_early {
                 // A command that is refused, so that nothing is written.
@@ -344,7 +348,12 @@ async fn a_run_that_was_written_to_before_anybody_sat_down_at_it_is_caught_up_wi
 
 #[tokio::test(start_paused = true)]
 async fn a_first_append_that_fails_has_the_run_read_from_the_log() {
-    for fate in [Fate::Refuse(recount_log::FaultKind::Io), Fate::LoseAnswer, Fate::Panic, Fate::PanicAfter] {
+    for fate in [
+        AppendFault::Refuse(recount_log::FaultKind::Io),
+        AppendFault::LoseAnswer,
+        AppendFault::Panic,
+        AppendFault::PanicAfter,
+    ] {
         let house = house(How::Well, 1).await;
         let run = house.queue().await;
         // The worker says that it starts, and this becomes of it.
@@ -369,7 +378,7 @@ async fn who_goes_away_while_a_run_begins_leaves_it_to_be_worked_at() {
     let overrides = Overrides::default();
     let saying =
         Saying { session, new: crate::say::message("hello"), before: None, overrides, supersedes: None };
-    house.scene.store.next_appends([Fate::NeverAnswer]);
+    house.scene.store.next_appends([AppendFault::NeverAnswer]);
     // Asked once, and given up while the store is at it.
     let said = house.scene.engine.write().say(saying, None).now_or_never();
     assert!(said.is_none());
@@ -382,7 +391,7 @@ async fn who_goes_away_while_a_run_begins_leaves_it_to_be_worked_at() {
 async fn a_run_that_was_over_before_its_maker_heard_of_it_is_not_taken_for_new() {
     let house = house(How::Well, 1).await;
     let (go, wait) = tokio::sync::oneshot::channel();
-    house.scene.store.next_appends([Fate::AnswerLate(wait)]);
+    house.scene.store.next_appends([AppendFault::AnswerLate(wait)]);
     let ended = async {
         let open = house.scene.disk.rows_of("catalogue.own_open").await;
         let run: RunId = open[0].split(' ').next().unwrap().parse().unwrap();
@@ -426,7 +435,7 @@ async fn who_works_at_a_new_run_need_not_wait_for_it_to_be_confirmed_and_may() {
     {
         let house = house(how, 1).await;
         let (go, late) = tokio::sync::oneshot::channel();
-        house.scene.store.next_appends([Fate::AnswerLate(late)]);
+        house.scene.store.next_appends([AppendFault::AnswerLate(late)]);
         let engine = house.scene.engine.clone();
         let asked = async move { engine.write().create_run(shell()).await.unwrap().0 };
         tokio::pin!(asked);
@@ -456,7 +465,7 @@ async fn nobody_stays_at_a_run_whose_beginning_was_refused() {
         house.becomes(first, &["run.queued", "run.started", "run.finished"]).await;
 
         // By the disk, and by the rules of the session.
-        house.scene.store.next_appends([Fate::Refuse(FaultKind::Full)]);
+        house.scene.store.next_appends([AppendFault::Refuse(FaultKind::Full)]);
         assert_eq!(code(house.scene.engine.write().create_run(in_session()).await), Code::StoreFull);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let second = house.scene.engine.write().create_run(in_session()).await.unwrap().0;
@@ -482,7 +491,7 @@ async fn nobody_stays_at_a_run_whose_beginning_was_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_is_worked_at_whose_beginning_nobody_was_told_of() {
-    for fate in [Fate::LoseAnswer, Fate::LandUnheard, Fate::NeverAnswer] {
+    for fate in [AppendFault::LoseAnswer, AppendFault::Unobserved, AppendFault::NeverAnswer] {
         let house = house(How::Well, 1).await;
         house.leave.add_permits(1);
         house.scene.store.next_appends([fate]);

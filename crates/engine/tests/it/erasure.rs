@@ -3,12 +3,12 @@
 use recount_engine::{ListQuery, NewRun};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, RunId, TaskId};
-use recount_log::{FaultKind, RowRange, Store};
+use recount_faulty_store::AppendFault;
+use recount_log::{FaultKind, RowRange};
 
 use crate::artifacts::{blobs, kept, say, thing};
 use crate::prompts::{HANDOFF, QUESTION};
 use crate::scene::{ASK, End, Scene, code, drafts, read};
-use crate::store::Fate;
 
 /// A task with a run that has ended, one that goes on, and one of another task beside it.
 async fn scene() -> (Scene, TaskId, RunId, RunId, RunId) {
@@ -64,7 +64,7 @@ async fn rows_naming(scene: &Scene, names: &[String]) -> Vec<String> {
             backwards: false,
             limit: usize::MAX,
         };
-        for row in scene.disk.memory.rows(range).await.unwrap() {
+        for row in scene.disk.store().rows(range).await.unwrap() {
             let text = format!("{space} {} {}", row.key, String::from_utf8_lossy(&row.value));
             if names.iter().any(|name| text.contains(name)) {
                 found.push(text);
@@ -99,7 +99,7 @@ async fn nothing_is_left(scene: &Scene, task: TaskId, ended: RunId, active: RunI
     let (feed, _) = scene.engine.read().read_feed(None, 99).await.unwrap();
     assert_eq!(feed.len(), 1, "the neighbour's one event");
     scene.check().await;
-    assert!(scene.disk.memory.integrity().await.unwrap().problems.is_empty());
+    assert!(scene.disk.store().integrity().await.unwrap().problems.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn a_deleted_task_leaves_tombstones_and_nothing_else() {
 async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
     for passes in 0..12 {
         let (mut scene, task, ended, active, neighbour) = scene().await;
-        let fates = (0..passes).map(|_| Fate::Pass).chain([Fate::Refuse(FaultKind::Io)]);
+        let fates = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
         scene.store.next_appends(fates);
         let deleted = scene.engine.admin().delete_task(task, "ann").await;
         let meant = scene.engine.catalogue().task(task).await.unwrap().is_none();

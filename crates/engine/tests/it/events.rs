@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use recount_engine::Events;
 use recount_event::{Code, RunId};
+use recount_faulty_store::AppendFault;
 
 use crate::scene::{Scene, code};
-use crate::store::Fate;
 
 const NOTE: &[(&str, &str)] = &[("ext.test.note", "{}")];
 
@@ -160,7 +160,7 @@ async fn an_ending_that_is_told_late_is_given_before_the_end() {
     let run = scene.start().await;
     let mut early = follow(&scene, run, None).await;
     assert_eq!(read(&mut early).await.0, range(0..2));
-    for fate in [Fate::LandUnheard] {
+    for fate in [AppendFault::Unobserved] {
         scene.store.next_appends([fate]);
         assert!(scene.cancel(run).await.is_err());
         assert_eq!(read(&mut early).await, (vec![2], true));

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use recount_engine::{KeyedReply, Once};
 use recount_event::Code;
+use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
 use recount_run::{CancelledBy, Command};
 
 use crate::prompts::QUESTION;
 use crate::scene::{End, Scene, code, read};
-use crate::store::Fate;
 
 const NOTE: &[(&str, &str)] = &[("ext.test.note", "{}")];
 
@@ -27,7 +27,7 @@ async fn a_fault_is_answered_by_its_kind_and_leaves_nothing_behind() {
         (FaultKind::TooLarge, Code::LimitReached),
     ] {
         let digest = scene.engine.read().digest(run).await.unwrap();
-        scene.store.next_appends([Fate::Refuse(kind)]);
+        scene.store.next_appends([AppendFault::Refuse(kind)]);
         let failed = scene.report(run, 1, NOTE).await;
         assert!(matches!(failed, Err(recount_engine::Error::Failed(_))), "{failed:?}");
         assert_eq!(code(failed), expected);
@@ -57,11 +57,11 @@ async fn a_store_that_cannot_be_read_fails_typed_and_comes_back() {
 async fn a_writer_that_dies_is_followed_by_one_that_reads_the_log() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    scene.store.next_appends([Fate::Panic]);
+    scene.store.next_appends([AppendFault::Panic]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::Internal);
     assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(2), "nothing happened");
     assert_eq!(scene.report(run, 1, NOTE).await.unwrap().last_sequence, 2);
-    scene.store.next_appends([Fate::PanicAfter]);
+    scene.store.next_appends([AppendFault::PanicAfter]);
     assert_eq!(code(scene.report(run, 2, NOTE).await), Code::Internal);
     assert_eq!(scene.engine.read().tail(run).await.unwrap(), Some(4), "it happened");
     assert_eq!(scene.report(run, 2, NOTE).await.unwrap().last_sequence, 3, "and not twice");
@@ -72,7 +72,7 @@ async fn a_writer_that_dies_is_followed_by_one_that_reads_the_log() {
 async fn those_who_wait_with_one_that_dies_are_answered() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    scene.store.next_appends([Fate::Panic]);
+    scene.store.next_appends([AppendFault::Panic]);
     let names: Vec<String> = (0..300).map(|n| format!("w{n}")).collect();
     let answers = futures_util::future::join_all(names.iter().map(|name| scene.note(run, name))).await;
     assert!(answers.iter().any(|answer| answer.is_err()));
@@ -90,7 +90,7 @@ async fn those_who_wait_with_one_that_dies_are_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn an_ending_whose_answer_was_lost_closes_its_readers() {
-    for fate in [Fate::LoseAnswer, Fate::LandUnheard, Fate::PanicAfter] {
+    for fate in [AppendFault::LoseAnswer, AppendFault::Unobserved, AppendFault::PanicAfter] {
         let scene = Scene::new().await;
         let run = scene.start().await;
         let mut reader = scene.engine.read().follow_run(run, None).await.unwrap();
@@ -105,11 +105,12 @@ async fn an_ending_whose_answer_was_lost_closes_its_readers() {
 
 #[tokio::test(start_paused = true)]
 async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
-    let fates: [fn() -> Fate; 3] = [|| Fate::LoseAnswer, || Fate::LandUnheard, || Fate::PanicAfter];
+    let fates: [fn() -> AppendFault; 3] =
+        [|| AppendFault::LoseAnswer, || AppendFault::Unobserved, || AppendFault::PanicAfter];
     for fate in fates {
         for path in ["command", "keyed", "deletion", "prune", "start"] {
             // Where a run starts the client itself would die.
-            if path == "start" && matches!(fate(), Fate::PanicAfter) {
+            if path == "start" && matches!(fate(), AppendFault::PanicAfter) {
                 continue;
             }
             let scene = Scene::new().await;
@@ -124,7 +125,7 @@ async fn an_append_that_may_have_happened_is_looked_at_again_by_every_path() {
             read(&mut reader).await;
             read(&mut feed).await;
             // A deletion notes its intent first.
-            let passed = (path == "deletion").then_some(Fate::Pass);
+            let passed = (path == "deletion").then_some(AppendFault::Pass);
             scene.store.next_appends(passed.into_iter().chain([fate()]));
             let cancel = || Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
             let failed = match path {
@@ -169,7 +170,7 @@ async fn one_that_is_refused_in_bad_company_does_no_harm_to_the_others() {
 async fn a_fault_that_one_command_brought_is_not_final_for_those_beside_it() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    scene.store.next_appends([Fate::Refuse(FaultKind::TooLarge)]);
+    scene.store.next_appends([AppendFault::Refuse(FaultKind::TooLarge)]);
     let (a, b) = tokio::join!(scene.note(run, "a"), scene.note(run, "b"));
     for answer in [a, b] {
         let Err(recount_engine::Error::Failed(failure)) = answer else { panic!("{answer:?}") };
@@ -185,7 +186,7 @@ async fn a_run_that_waits_for_its_store_holds_up_no_other() {
     let scene = Scene::new().await;
     let (slow, quick) = (scene.start().await, scene.start().await);
     let (go, held) = tokio::sync::oneshot::channel();
-    scene.store.next_appends([Fate::Hold(held)]);
+    scene.store.next_appends([AppendFault::Hold(held)]);
     let waits = async {
         let waiting = tokio::time::timeout(Duration::from_secs(10), scene.note(slow, "a"));
         assert!(waiting.await.is_err(), "it waits for its store");
@@ -211,7 +212,7 @@ async fn what_landed_unheard_reaches_readers_who_wait() {
     let mut feed = scene.engine.read().follow_feed(None).await.unwrap();
     assert_eq!(read(&mut reader).await.end, End::CaughtUp);
     assert_eq!(read(&mut feed).await.end, End::CaughtUp);
-    scene.store.next_appends([Fate::LandUnheard]);
+    scene.store.next_appends([AppendFault::Unobserved]);
     assert!(scene.report(run, 1, NOTE).await.is_err());
     assert_eq!(read(&mut reader).await.cursors, [2]);
     assert_eq!(read(&mut feed).await.cursors, [3]);
@@ -219,7 +220,7 @@ async fn what_landed_unheard_reaches_readers_who_wait() {
     scene.report(run, 2, NOTE).await.unwrap();
     assert_eq!(read(&mut reader).await.cursors, [3]);
     // A run that nobody knows was made is in the feed, too.
-    scene.store.next_appends([Fate::LandUnheard]);
+    scene.store.next_appends([AppendFault::Unobserved]);
     assert!(scene.queue_for(None).await.is_err());
     assert_eq!(read(&mut feed).await.cursors, [4, 5]);
     scene.check().await;
@@ -230,7 +231,7 @@ async fn a_full_disk_is_not_ready_until_there_is_space_again() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     scene.engine.admin().ready().await.unwrap();
-    let refuse = || Fate::Refuse(FaultKind::Full);
+    let refuse = || AppendFault::Refuse(FaultKind::Full);
     scene.store.next_appends([refuse(), refuse(), refuse()]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreFull);
     // Nobody but who asks writes any more, and still the answer follows what is so.
@@ -241,7 +242,7 @@ async fn a_full_disk_is_not_ready_until_there_is_space_again() {
     scene.engine.admin().ready().await.unwrap();
     assert_eq!(scene.engine.admin().stats().await.unwrap().appends_full, 3);
     // A fault of another kind says nothing of space.
-    scene.store.next_appends([Fate::Refuse(FaultKind::Busy)]);
+    scene.store.next_appends([AppendFault::Refuse(FaultKind::Busy)]);
     assert_eq!(code(scene.report(run, 1, NOTE).await), Code::StoreBusy);
     scene.engine.admin().ready().await.unwrap();
     scene.check().await;
@@ -252,7 +253,7 @@ async fn after_a_restart_space_is_looked_for_before_anybody_appends() {
     let mut scene = Scene::new().await;
     let run = scene.start().await;
     scene.reopen().await;
-    scene.store.next_appends([Fate::Refuse(FaultKind::Full), Fate::Refuse(FaultKind::Full)]);
+    scene.store.next_appends([AppendFault::Refuse(FaultKind::Full), AppendFault::Refuse(FaultKind::Full)]);
     assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull);
     assert_eq!(code(scene.engine.admin().ready().await), Code::StoreFull, "it stays so while there is none");
     scene.engine.admin().ready().await.unwrap();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use recount_engine::Delivery;
 use recount_event::Code;
+use recount_faulty_store::AppendFault;
 
 use crate::scene::{End, Scene, code, read};
-use crate::store::Fate;
 
 const NOTE: &[(&str, &str)] = &[("ext.test.note", "{}")];
 
@@ -118,7 +118,7 @@ async fn a_run_is_not_closed_before_its_ending_was_told() {
     let mut early = scene.engine.read().follow_run(run, None).await.unwrap();
     check(&read(&mut early).await, 0..2, End::CaughtUp);
     let (go, late) = tokio::sync::oneshot::channel();
-    scene.store.next_appends([Fate::TellLate(late)]);
+    scene.store.next_appends([AppendFault::ObserveLate(late)]);
     let cancel = scene.cancel(run);
     let join = async {
         tokio::time::sleep(Duration::from_millis(1)).await;

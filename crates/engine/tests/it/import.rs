@@ -7,12 +7,12 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use recount_engine::{Delivery, Error, Import, Imported, ListQuery, limits};
 use recount_event::{Code, RunId};
+use recount_faulty_store::AppendFault;
+use recount_log::FaultKind;
 use recount_log::chain::ChainValue;
-use recount_log::{FaultKind, Store};
 use recount_run::Command;
 
 use crate::scene::{ASK, End, START_MS, Scene, code, drafts, read, triple};
-use crate::store::Fate;
 
 /// A run as an export has it.
 async fn export(scene: &Scene, run: RunId) -> Import {
@@ -66,7 +66,7 @@ async fn told(scene: &Scene) -> RunId {
 /// That nothing at all is in the store.
 async fn check_empty(scene: &Scene, about: &str) {
     assert_eq!(scene.engine.read().last_position().await.unwrap(), 0, "{about}");
-    assert!(scene.disk.memory.streams(None, 10).await.unwrap().is_empty(), "{about}");
+    assert!(scene.disk.store().streams(None, 10).await.unwrap().is_empty(), "{about}");
     assert!(scene.disk.catalogue().await.is_empty(), "{about}");
     assert!(scene.engine.catalogue().list_tasks(&everything()).await.unwrap().items.is_empty(), "{about}");
     assert_eq!(scene.store.appends(), 0, "{about}");
@@ -416,7 +416,7 @@ async fn a_failure_is_told_and_trying_again_is_safe() {
     there.report(run, 1, &[ASK]).await.unwrap();
     let import = export(&there, run).await;
     let mut here = Scene::new().await;
-    here.store.next_appends([Fate::Refuse(FaultKind::Full), Fate::LoseAnswer]);
+    here.store.next_appends([AppendFault::Refuse(FaultKind::Full), AppendFault::LoseAnswer]);
     assert_eq!(code(here.engine.admin().import(import.clone()).await), Code::StoreFull);
     assert_eq!(here.engine.read().tail(run).await.unwrap(), None);
     assert_eq!(code(here.engine.admin().import(import.clone()).await), Code::StoreUnavailable);
@@ -443,7 +443,7 @@ async fn two_at_the_same_moment_bring_one() {
     for (other, both_new) in [(one.clone(), false), (two, true)] {
         let here = Scene::new().await;
         let (go, held) = tokio::sync::oneshot::channel();
-        here.store.next_appends([Fate::Hold(held)]);
+        here.store.next_appends([AppendFault::Hold(held)]);
         // Polled first, a run as short as this comes to its append before the other is asked.
         let late = here.engine.admin().import(one.clone());
         let early = async {

@@ -2,9 +2,9 @@
 
 use futures_util::future::join_all;
 use recount_event::Code;
+use recount_faulty_store::AppendFault;
 
 use crate::scene::{Scene, code, drafts, triple};
-use crate::store::Fate;
 
 const ONE: &[(&str, &str)] = &[("ext.test.note", r#"{"n":1}"#)];
 const TWO: &[(&str, &str)] = &[("ext.test.note", r#"{"n":2}"#), ("ext.test.note", r#"{"n":3}"#)];
@@ -129,7 +129,7 @@ async fn a_batch_whose_answer_was_lost_is_not_written_again() {
     for restart in [false, true] {
         let mut scene = Scene::new().await;
         let run = scene.start().await;
-        scene.store.next_appends([Fate::LoseAnswer]);
+        scene.store.next_appends([AppendFault::LoseAnswer]);
         assert_eq!(code(scene.report(run, 1, TWO).await), Code::StoreUnavailable);
         if restart {
             scene.reopen().await;
@@ -146,7 +146,7 @@ async fn a_batch_whose_answer_was_lost_is_not_written_again() {
 async fn a_batch_that_failed_may_be_sent_again_with_other_events() {
     let scene = Scene::new().await;
     let run = scene.start().await;
-    scene.store.next_appends([Fate::Refuse(recount_log::FaultKind::Full)]);
+    scene.store.next_appends([AppendFault::Refuse(recount_log::FaultKind::Full)]);
     assert_eq!(code(scene.report(run, 1, TWO).await), Code::StoreFull);
     assert_eq!(scene.report(run, 1, ONE).await.unwrap().last_sequence, 2);
     scene.check().await;

@@ -31,5 +31,4 @@ mod scene;
 mod sealed;
 mod sessions;
 mod setups;
-mod store;
 mod tasks;

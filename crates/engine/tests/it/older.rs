@@ -16,7 +16,7 @@ async fn rows(store: &dyn Store, space: &str) -> Vec<recount_log::Row> {
 
 /// Takes away what the first version of the catalogue did not have.
 async fn as_version_1(scene: &Scene) {
-    let store = &*scene.disk.memory;
+    let store = scene.disk.store();
     let mut puts = Vec::new();
     for space in [
         "catalogue.session_runs",
@@ -36,9 +36,9 @@ async fn as_version_1(scene: &Scene) {
             guard: Guard::Any,
             value: None,
         };
-        puts.extend(rows(store, space).await.into_iter().map(put));
+        puts.extend(rows(&*store, space).await.into_iter().map(put));
     }
-    for row in rows(store, "catalogue.runs").await {
+    for row in rows(&*store, "catalogue.runs").await {
         let text = String::from_utf8(row.value.to_vec()).unwrap();
         let text = text.replace(r#","pending_clarifications":["q1"]"#, "");
         let text = text.replace(r#","pending_handoffs":["h1"]"#, "");
@@ -57,8 +57,8 @@ async fn an_older_store_is_sound_and_gets_its_new_lists_when_it_is_opened() {
     let folded = scene.engine.admin().fold_again().await.unwrap();
     as_version_1(&scene).await;
     assert_ne!(scene.disk.catalogue().await, folded);
-    assert_eq!(check_catalogue(&*scene.disk.memory).await.unwrap(), [""; 0], "it is right as it was made");
-    assert!(rows(&*scene.disk.memory, "record.sessions").await.is_empty());
+    assert_eq!(check_catalogue(&*scene.disk.store()).await.unwrap(), [""; 0], "it is right as it was made");
+    assert!(rows(&*scene.disk.store(), "record.sessions").await.is_empty());
 
     scene.reopen().await;
     assert_eq!(scene.disk.catalogue().await, folded);
@@ -70,9 +70,9 @@ async fn an_older_store_is_sound_and_gets_its_new_lists_when_it_is_opened() {
     assert_eq!((row.title, row.id), (None, session));
     assert_eq!(scene.engine.catalogue().count_session_runs(session).await.unwrap(), 1);
     // It is not made again at the next start.
-    assert_eq!(rows(&*scene.disk.memory, "record.folds").await[0].version, 1);
+    assert_eq!(rows(&*scene.disk.store(), "record.folds").await[0].version, 1);
     scene.reopen().await;
-    assert_eq!(rows(&*scene.disk.memory, "record.folds").await[0].version, 1);
+    assert_eq!(rows(&*scene.disk.store(), "record.folds").await[0].version, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,12 +85,12 @@ async fn a_fault_in_an_older_store_is_still_found() {
         space: "catalogue.runs".into(),
         key: format!("default/{run}").into(),
         guard: Guard::Any,
-        value: Some(rows(&*scene.disk.memory, "catalogue.runs").await[0].value.clone()),
+        value: Some(rows(&*scene.disk.store(), "catalogue.runs").await[0].value.clone()),
     };
     let text = String::from_utf8(row.value.clone().unwrap().to_vec()).unwrap().replace("running", "failed");
     let row = RowPut { value: Some(text.into()), ..row };
-    scene.disk.memory.append(Append { rows: vec![row], ..Append::default() }).await.unwrap();
-    let problems = check_catalogue(&*scene.disk.memory).await.unwrap();
+    scene.disk.store().append(Append { rows: vec![row], ..Append::default() }).await.unwrap();
+    let problems = check_catalogue(&*scene.disk.store()).await.unwrap();
     assert!(problems.len() == 1 && problems[0].contains("not what the log says"), "{problems:?}");
 }
 
@@ -106,10 +106,10 @@ async fn two_questions_of_one_name_are_both_listed_and_answered_one_after_the_ot
         there.report(run, 1, &[QUESTION]).await.unwrap();
         let stream: recount_log::StreamKey = run.to_string().into();
         let all = ReadBound { count: 100, bytes: usize::MAX };
-        let records = there.disk.memory.read(&stream, 0, all).await.unwrap();
+        let records = there.disk.store().read(&stream, 0, all).await.unwrap();
         let records = records.into_iter().map(|record| record.bytes).collect();
         let streams = vec![StreamAppend { stream, expected_tail: 0, records }];
-        here.disk.memory.append(Append { streams, ..Append::default() }).await.unwrap();
+        here.disk.store().append(Append { streams, ..Append::default() }).await.unwrap();
         runs.push(run);
     }
     here.reopen_at(START_MS + 61_000).await;

@@ -6,7 +6,7 @@ use recount_engine::{Engine, Framing, NewRun, NewSetup, Redactor, Setup};
 use recount_event::digest::call_digest;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Event, ForeignId, Json, Payload, RunId, SessionId};
-use recount_log::{Append, Guard, MemoryStore, RowPut, Store as _};
+use recount_log::{Append, Guard, MemoryStore, RowPut};
 use recount_redact::Secret;
 use recount_run::{CancelledBy, Command};
 use recount_world::World;
@@ -345,7 +345,7 @@ async fn words_of_people_titles_and_names_are_masked() {
 
 /// The row of a run, with one text in place of another.
 async fn rewrite_run_row(scene: &Scene, run: RunId, text: &str, other: &str) {
-    let store = &scene.disk.memory;
+    let store = scene.disk.store();
     let key = format!("default/{run}");
     let row = store.row("catalogue.runs", &key).await.unwrap().unwrap();
     let value = String::from_utf8(row.value.to_vec()).unwrap().replace(text, other);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use recount_engine::{ArtifactFilter, ListQuery, Narrowing, limits};
 use recount_event::{RunId, TaskId};
-use recount_log::{Append, Guard, RowPut, Store as _};
+use recount_faulty_store::AppendFault;
+use recount_log::{Append, Guard, RowPut};
 use tokio::sync::oneshot;
 
 use crate::scene::Scene;
-use crate::store::Fate;
 
 const LISTED: &str = "catalogue.artifacts_listed";
 
@@ -58,7 +58,12 @@ async fn what_an_erasure_under_way_took_away_is_not_written_again() {
     let before = scene.store.appends();
     let (go, wait) = oneshot::channel();
     // The intent, what is known of the producer, the rows, the run itself.
-    scene.store.next_appends([Fate::Pass, Fate::Pass, Fate::Pass, Fate::Hold(wait)]);
+    scene.store.next_appends([
+        AppendFault::Pass,
+        AppendFault::Pass,
+        AppendFault::Pass,
+        AppendFault::Hold(wait),
+    ]);
     let repairing = async {
         while scene.store.appends() < before + 4 {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -94,12 +99,12 @@ async fn a_repair_holds_a_piece_at_a_time_however_large_the_store_is() {
         }
     }
     let missing = gone.len();
-    scene.disk.memory.append(Append { rows: gone, ..Append::default() }).await.unwrap();
+    scene.disk.store().append(Append { rows: gone, ..Append::default() }).await.unwrap();
     scene.disk.damage(LISTED, &keys(&scene, LISTED).await[0]);
-    drop(scene.disk.repaired());
+    drop(scene.disk.take_repairs());
     assert_eq!(list(&scene).await, listed);
     assert_eq!(scene.disk.catalogue().await, whole);
-    let (repairs, widest) = scene.disk.repaired();
+    let (repairs, widest) = scene.disk.take_repairs();
     assert_eq!(repairs.iter().sum::<usize>(), missing + 1, "{repairs:?}");
     assert!(repairs.iter().all(|rows| *rows <= limits::REPAIR_ROWS_MAX), "{repairs:?}");
     // The list itself looks whether there is one more.

@@ -5,10 +5,9 @@ use std::time::Duration;
 use recount_engine::{ListQuery, NewRun, Policy, Swept, limits};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId};
-use recount_log::Store;
+use recount_faulty_store::AppendFault;
 
 use crate::scene::{ASK, End, START_MS, Scene, code, read};
-use crate::store::Fate;
 
 const NOTE: (&str, &str) = ("ext.test.note", "{}");
 
@@ -47,7 +46,7 @@ async fn what_came_before_the_ending_goes_and_the_tail_says_so() {
     scene.reopen().await;
     scene.check().await;
     assert_eq!(scene.engine.admin().prune(run, None, "operator").await.unwrap().receipt, None);
-    assert!(scene.disk.memory.integrity().await.unwrap().problems.is_empty());
+    assert!(scene.disk.store().integrity().await.unwrap().problems.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,16 +232,16 @@ async fn the_feed_goes_past_what_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_prune_that_fails_or_is_unheard_leaves_nothing_half_done() {
     for (fate, gone) in [
-        (Fate::Refuse(recount_log::FaultKind::Io), 0),
-        (Fate::LoseAnswer, 9),
-        (Fate::LandUnheard, 9),
-        (Fate::PanicAfter, 9),
+        (AppendFault::Refuse(recount_log::FaultKind::Io), 0),
+        (AppendFault::LoseAnswer, 9),
+        (AppendFault::Unobserved, 9),
+        (AppendFault::PanicAfter, 9),
     ] {
         let mut scene = Scene::new().await;
         let run = ended(&scene, 10).await;
         scene.store.next_appends([fate]);
         assert!(scene.engine.admin().prune(run, None, "operator").await.is_err());
-        let tail = scene.disk.memory.tail(&tail(run)).await.unwrap().unwrap();
+        let tail = scene.disk.store().tail(&tail(run)).await.unwrap().unwrap();
         assert_eq!(tail.first_sequence, gone);
         scene.check().await;
         assert_eq!(scene.engine.admin().prune(run, None, "operator").await.unwrap().first_sequence, 9);

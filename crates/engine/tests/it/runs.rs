@@ -235,7 +235,7 @@ async fn shutdown_answers_what_was_accepted_and_refuses_what_comes() {
     let scene = Scene::new().await;
     let run = scene.start().await;
     let (go, held) = tokio::sync::oneshot::channel();
-    scene.store.next_appends([crate::store::Fate::Hold(held)]);
+    scene.store.next_appends([recount_faulty_store::AppendFault::Hold(held)]);
     let first = scene.note(run, "first");
     let second = async {
         // The first is in the store's hands by now.

@@ -8,11 +8,11 @@ use recount_engine::{
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, Json, RunId, SessionId};
+use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
 use recount_run::{CallAnswer, CallSaid, Command};
 
 use crate::scene::{Scene, code, drafts};
-use crate::store::Fate;
 
 pub(crate) async fn begin(scene: &Scene) -> SessionId {
     let setup = Setup { agent: "clerk".into(), ..Setup::default() };
@@ -200,11 +200,11 @@ async fn a_run_that_was_answered_meanwhile_is_not_superseded() {
 #[tokio::test(start_paused = true)]
 async fn a_crash_while_superseding_leaves_both_or_neither() {
     for (fate, happens) in [
-        (Fate::Refuse(FaultKind::Io), false),
-        (Fate::Panic, false),
-        (Fate::PanicAfter, true),
-        (Fate::LoseAnswer, true),
-        (Fate::LandUnheard, true),
+        (AppendFault::Refuse(FaultKind::Io), false),
+        (AppendFault::Panic, false),
+        (AppendFault::PanicAfter, true),
+        (AppendFault::LoseAnswer, true),
+        (AppendFault::Unobserved, true),
     ] {
         let mut scene = Scene::new().await;
         let session = begin(&scene).await;
@@ -263,10 +263,10 @@ async fn an_answer_lets_the_run_go_on_and_what_changes_with_it_lasts() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_fails_leaves_the_setup_as_it_was() {
     for (fate, happens) in [
-        (Fate::Refuse(FaultKind::Io), false),
-        (Fate::Panic, false),
-        (Fate::PanicAfter, true),
-        (Fate::LoseAnswer, true),
+        (AppendFault::Refuse(FaultKind::Io), false),
+        (AppendFault::Panic, false),
+        (AppendFault::PanicAfter, true),
+        (AppendFault::LoseAnswer, true),
     ] {
         let mut scene = Scene::new().await;
         let session = begin(&scene).await;

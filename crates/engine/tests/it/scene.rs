@@ -10,10 +10,9 @@ use recount_engine::{
 };
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Draft, Event, ForeignId, RunId, SessionId, TaskId, codec, door};
+use recount_faulty_store::{Disk, FaultyStore};
 use recount_run::{Auditor, CancelledBy, Command};
 use recount_world::{Clock, RuntimeClock, World};
-
-use crate::store::{Disk, Handle};
 
 pub(crate) const START_MS: u64 = 1_777_803_825_000;
 
@@ -50,7 +49,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
 
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
-    pub(crate) store: Arc<Handle>,
+    pub(crate) store: Arc<FaultyStore>,
     pub(crate) disk: Arc<Disk>,
     padding: usize,
     lives: u64,
@@ -66,7 +65,7 @@ impl Scene {
     /// With frames so large that few fit a live list.
     pub(crate) async fn padded(padding: usize) -> Self {
         let disk = Disk::new();
-        let store = Handle::new(&disk);
+        let store = FaultyStore::new(&disk);
         let engine = open(&store, 0, START_MS, padding, 7).await;
         Scene { engine, store, disk, padding, lives: 1, key: 7 }
     }
@@ -93,7 +92,7 @@ impl Scene {
     async fn cut(&mut self) {
         self.store.cut();
         self.engine.world().tasks.end_all(Duration::ZERO).await;
-        self.store = Handle::new(&self.disk);
+        self.store = FaultyStore::new(&self.disk);
         self.lives += 1;
     }
 
@@ -212,7 +211,7 @@ impl Clock for StepsBack {
     }
 }
 
-async fn open(store: &Arc<Handle>, life: u64, now_ms: u64, padding: usize, key: u8) -> Engine {
+async fn open(store: &Arc<FaultyStore>, life: u64, now_ms: u64, padding: usize, key: u8) -> Engine {
     let world = World::seeded(life, now_ms);
     let (framing, redactor) = (Arc::new(Padded { padding }), Arc::new(Redactor::shapes()));
     let key = Some([key; SEAL_KEY_BYTES]);

@@ -1,7 +1,7 @@
 //! Originals of what was masked: encrypted, only for a while, and gone with their call.
 
 use recount_event::{Code, ForeignId};
-use recount_log::{RowRange, Store as _};
+use recount_log::RowRange;
 
 use crate::artifacts::{own, say};
 use crate::scene::{Scene, code, drafts};
@@ -14,7 +14,7 @@ async fn sealed(scene: &Scene) -> Vec<String> {
         backwards: false,
         limit: 100,
     };
-    let rows = scene.disk.memory.rows(range).await.unwrap();
+    let rows = scene.disk.store().rows(range).await.unwrap();
     rows.into_iter().map(|row| format!("{} {}", row.key, String::from_utf8_lossy(&row.value))).collect()
 }
 
@@ -64,7 +64,7 @@ async fn another_key_reads_nothing_and_what_was_moved_is_not_taken_for_another()
         backwards: false,
         limit: 1,
     };
-    let row = scene.disk.memory.rows(range).await.unwrap().remove(0);
+    let row = scene.disk.store().rows(range).await.unwrap().remove(0);
     let moved = recount_log::RowPut {
         space: "record.sealed".into(),
         key: format!("{two}/a").into(),
@@ -72,7 +72,7 @@ async fn another_key_reads_nothing_and_what_was_moved_is_not_taken_for_another()
         value: Some(row.value),
     };
     let append = recount_log::Append { rows: vec![moved], ..recount_log::Append::default() };
-    scene.disk.memory.append(append).await.unwrap();
+    scene.disk.store().append(append).await.unwrap();
     assert_eq!(code(scene.engine.write().unseal(two, &call).await), Code::StoreCorrupt);
     // A process without the key cannot read what the one before has sealed.
     scene.key += 1;

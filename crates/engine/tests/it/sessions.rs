@@ -3,11 +3,11 @@
 use recount_engine::{ListQuery, NewRun};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, RunId, SessionId, TaskId};
-use recount_log::{FaultKind, RowRange, Store};
+use recount_faulty_store::AppendFault;
+use recount_log::{FaultKind, RowRange};
 
 use crate::prompts::QUESTION;
 use crate::scene::{ASK, Scene, code};
-use crate::store::Fate;
 
 async fn begin(scene: &Scene, title: &str) -> SessionId {
     scene.engine.write().create_session(Some(title.into())).await.unwrap().id
@@ -54,7 +54,7 @@ async fn erasing(scene: &Scene) -> usize {
         backwards: false,
         limit: 9,
     };
-    scene.disk.memory.rows(range).await.unwrap().len()
+    scene.disk.store().rows(range).await.unwrap().len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn it_is_gone(scene: &Scene, session: SessionId, [ended, active, neighbour
     assert_eq!(scene.engine.catalogue().active_run(task).await.unwrap(), None);
     assert_eq!(scene.engine.catalogue().count_task_runs(task).await.unwrap(), 0);
     scene.check().await;
-    assert!(scene.disk.memory.integrity().await.unwrap().problems.is_empty());
+    assert!(scene.disk.store().integrity().await.unwrap().problems.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,7 +111,7 @@ async fn a_deleted_session_takes_its_runs_along() {
 async fn a_deletion_that_breaks_off_anywhere_is_finished_at_the_next_start() {
     for passes in 0..14 {
         let (mut scene, session, of) = scene().await;
-        let fates = (0..passes).map(|_| Fate::Pass).chain([Fate::Refuse(FaultKind::Io)]);
+        let fates = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
         scene.store.next_appends(fates);
         let deleted = scene.engine.admin().delete_session(session, "ann").await;
         let meant = scene.engine.catalogue().session(session).await.unwrap().is_none();

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use recount_engine::{NewFork, NewSetup, Profile, Profiles, Saying, Setup, limits};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Json, SessionId};
+use recount_faulty_store::AppendFault;
 use recount_log::FaultKind;
 use recount_run::view::Line;
 
 use crate::say::{begin, message, progress, say, speaking, waiting};
 use crate::scene::{Scene, code};
-use crate::store::Fate;
 
 /// In the shape of a secret.
 const SECRET: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
@@ -135,7 +135,7 @@ async fn a_deleted_session_leaves_nothing_of_its_setup_whatever_dies() {
         let session = seeded(&scene, vec![said("a word nobody else says"), said("another")]).await.unwrap();
         let neighbour = begin(&scene).await;
         let run = waiting(&scene, session).await;
-        let fates = (0..passes).map(|_| Fate::Pass).chain([Fate::Refuse(FaultKind::Io)]);
+        let fates = (0..passes).map(|_| AppendFault::Pass).chain([AppendFault::Refuse(FaultKind::Io)]);
         scene.store.next_appends(fates);
         let deleted = scene.engine.admin().delete_session(session, "ann").await;
         if passes > 0 {
@@ -183,7 +183,7 @@ async fn a_secret_that_comes_while_its_session_is_deleted_goes_too() {
     overrides.secrets.insert("other".into(), "third".into());
     // The deletion has looked at the setup, and is held up before it writes.
     let (go, held) = tokio::sync::oneshot::channel();
-    scene.store.next_appends([Fate::Hold(held)]);
+    scene.store.next_appends([AppendFault::Hold(held)]);
     let says = async {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         let new = message("hello");

@@ -3,9 +3,9 @@
 use futures_util::future::join_all;
 use recount_event::Code;
 use recount_event::family::run::{Queued, RunKind};
+use recount_faulty_store::AppendFault;
 
 use crate::scene::{Scene, code};
-use crate::store::Fate;
 
 async fn task(scene: &Scene) -> recount_event::TaskId {
     let (row, run) = scene.engine.write().create_task(Some("a task".into()), None).await.unwrap();
@@ -46,7 +46,7 @@ async fn of_many_runs_at_once_one_begins() {
 #[tokio::test(start_paused = true)]
 async fn a_task_and_its_first_run_come_together_or_not_at_all() {
     let scene = Scene::new().await;
-    scene.store.next_appends([Fate::Refuse(recount_log::FaultKind::Busy)]);
+    scene.store.next_appends([AppendFault::Refuse(recount_log::FaultKind::Busy)]);
     let queued = || Some(Queued::new(RunKind::External));
     assert_eq!(code(scene.engine.write().create_task(None, queued()).await), Code::StoreBusy);
     let query = recount_engine::ListQuery { limit: 5, ..Default::default() };

@@ -7,7 +7,4 @@ mod once;
 mod places;
 mod quiet;
 mod stage;
-#[path = "../../../engine/tests/it/store.rs"]
-#[allow(dead_code, reason = "shared with the engine's own tests, which use all of it")]
-mod store;
 mod versions;

@@ -10,12 +10,11 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use recount_engine::{Caller, Engine, Visitor};
 use recount_face_aep::{FaceState, SseFraming};
+use recount_faulty_store::{AppendFault, Disk, FaultyStore};
 use recount_world::World;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tower::ServiceExt as _;
-
-use crate::store::{Disk, Fate, Handle};
 
 const START_MS: u64 = 1_800_000_000_000;
 
@@ -30,7 +29,7 @@ struct House {
 }
 
 struct Process {
-    store: Arc<Handle>,
+    store: Arc<FaultyStore>,
     engine: Engine,
     router: Router,
 }
@@ -46,7 +45,7 @@ struct Reply {
 
 impl Process {
     async fn start(disk: &Arc<Disk>, life: u64, now_ms: u64) -> Process {
-        let (store, world) = (Handle::new(disk), World::seeded(life, now_ms));
+        let (store, world) = (FaultyStore::new(disk), World::seeded(life, now_ms));
         let engine = Engine::open(store.clone(), world.clone(), Arc::new(SseFraming)).await.unwrap();
         let visitor = Visitor { engine: engine.clone(), caller: Caller::operator() };
         let places = FaceState::new(recount_face_aep::limits::STREAMS_MAX);
@@ -166,9 +165,9 @@ impl Names {
 async fn dies_at(number: usize, append: usize, lands: bool) -> (House, Option<Reply>, oneshot::Sender<()>) {
     let (mut house, names) = House::furnished().await;
     let (target, body) = names.requests().swap_remove(number);
-    let mut fates: Vec<Fate> = (0..append).map(|_| Fate::Pass).collect();
+    let mut fates: Vec<AppendFault> = (0..append).map(|_| AppendFault::Pass).collect();
     let (go, held) = oneshot::channel();
-    fates.push(if lands { Fate::NeverAnswer } else { Fate::Hold(held) });
+    fates.push(if lands { AppendFault::NeverAnswer } else { AppendFault::Hold(held) });
     house.process.store.next_appends(fates);
     let first = tokio::time::timeout(GIVEN_UP, house.post(&target, Some("k"), body)).await.ok();
     house.crash().await;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use recount_log::conformance::block_on;
 use recount_log::{FaultKind, Store};
+use recount_log_conformance::block_on;
 use recount_log_sqlite::{BACKUP_MARKER, SqliteOptions, SqliteStore, copy, glance, inspect};
 
 use super::work::{close, fill, open, scratch, whole};

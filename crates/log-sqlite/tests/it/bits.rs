@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use recount_log::conformance::block_on;
 use recount_log::{Damage, Fault, FaultKind, ReadBound, Row, Store};
+use recount_log_conformance::block_on;
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_tier::times;
 
@@ -40,10 +40,10 @@ fn filled(folder: &Path) -> Whole {
             let (one, other) = (event(run, 2 * n), event(run, 2 * n + 1));
             let append = records(&format!("run_{run:02}"), 2 * n, &[one.as_bytes(), other.as_bytes()]);
             let row = row(&format!("row_{:03}", (n * 8 + run) % 200), one.as_bytes());
-            land(&store, recount_log::conformance::both(append, row));
+            land(&store, recount_log_conformance::both(append, row));
         }
     }
-    land(&store, recount_log::conformance::cut("run_07", 30));
+    land(&store, recount_log_conformance::cut("run_07", 30));
     let whole = whole(&store);
     close(store);
     whole

@@ -1,6 +1,6 @@
 //! The contract of every store.
 
-use recount_log::conformance::Subject;
+use recount_log_conformance::Subject;
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 fn subject(durability: Durability) -> Subject {
@@ -21,16 +21,16 @@ fn made(choose: impl FnOnce(SqliteOptions) -> SqliteOptions) -> Subject {
 }
 
 mod strict {
-    recount_log::conformance_suite!(super::subject(super::Durability::Strict));
+    recount_log_conformance::conformance_suite!(super::subject(super::Durability::Strict));
 }
 
 mod relaxed {
-    recount_log::conformance_suite!(super::subject(super::Durability::Relaxed));
+    recount_log_conformance::conformance_suite!(super::subject(super::Durability::Relaxed));
 }
 
 /// The border between what is hot and what is sealed goes through everything.
 mod sealing {
-    recount_log::conformance_suite!(super::made(|options| super::SqliteOptions {
+    recount_log_conformance::conformance_suite!(super::made(|options| super::SqliteOptions {
         durability: super::Durability::Relaxed,
         hot_records_max: 3,
         ..options
@@ -39,7 +39,7 @@ mod sealing {
 
 /// Hardly anything stays hot, and sealing goes on while the rest is read.
 mod sealing_at_once {
-    recount_log::conformance_suite!(super::made(|options| super::SqliteOptions {
+    recount_log_conformance::conformance_suite!(super::made(|options| super::SqliteOptions {
         durability: super::Durability::Relaxed,
         seal_age: std::time::Duration::ZERO,
         ..options
@@ -48,7 +48,7 @@ mod sealing_at_once {
 
 /// Rows are brought to their table all the time, though never the newest.
 mod folding {
-    recount_log::conformance_suite!(super::made(|options| super::SqliteOptions {
+    recount_log_conformance::conformance_suite!(super::made(|options| super::SqliteOptions {
         durability: super::Durability::Relaxed,
         fresh_rows_max: 2,
         ..options

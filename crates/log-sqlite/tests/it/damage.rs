@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use recount_log::conformance::{ALL, block_on, both, erase};
 use recount_log::{FaultKind, Guard, Integrity, Store};
+use recount_log_conformance::{ALL, block_on, both, erase};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, inspect};
 
 use super::work::{
@@ -329,7 +329,7 @@ fn flip(victim: &Victim) -> (u32, u32) {
                 }
                 // Reading goes on as far as it can, and says what it cannot.
                 for (key, _) in &victim.whole.tails {
-                    drop(block_on(store.read(key, 0, recount_log::conformance::ALL)));
+                    drop(block_on(store.read(key, 0, recount_log_conformance::ALL)));
                 }
                 close(store);
             }
@@ -496,7 +496,7 @@ fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
     let store = open(folder.path());
     let names = [("record.aaa", "a"), ("record.pins", "run_1"), ("record.tasks", "default/task_1")];
     for (space, key) in names {
-        land(&store, recount_log::conformance::row(space, key, Guard::Any, Some(b"a value")));
+        land(&store, recount_log_conformance::row(space, key, Guard::Any, Some(b"a value")));
     }
     close(store);
     let database = folder.path().join("recount.db");
@@ -506,7 +506,7 @@ fn a_missing_row_is_in_doubt_only_beside_damage_that_may_be_of_it() {
         if let Some(key) = more {
             std::fs::write(&database, &bytes).unwrap();
             let store = open(folder.path());
-            land(&store, recount_log::conformance::row("record.pins", key, Guard::Any, Some(b"more")));
+            land(&store, recount_log_conformance::row("record.pins", key, Guard::Any, Some(b"more")));
             close(store);
             bytes = std::fs::read(&database).unwrap();
         }

@@ -3,25 +3,25 @@
 
 use std::path::Path;
 
-use recount_log::conformance::{ALL, block_on, both, cut};
+use recount_faulty_disk::FaultyDisk;
 use recount_log::{Append, AppendError, Fault, FaultKind, Retry, Store};
+use recount_log_conformance::{ALL, block_on, both, cut};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 
-use super::shim::Shim;
 use super::work::{Dice, close, fill, land, open, records, row, whole};
 
-fn shimmed() -> (Shim, SqliteStore, tempfile::TempDir) {
+fn shimmed() -> (FaultyDisk, SqliteStore, tempfile::TempDir) {
     made(16, u64::MAX)
 }
 
-fn made(checkpoint_pages: u32, hot_records_max: u64) -> (Shim, SqliteStore, tempfile::TempDir) {
-    let (shim, folder) = (Shim::new(), tempfile::tempdir().unwrap());
+fn made(checkpoint_pages: u32, hot_records_max: u64) -> (FaultyDisk, SqliteStore, tempfile::TempDir) {
+    let (shim, folder) = (FaultyDisk::recording().unwrap(), tempfile::tempdir().unwrap());
     let options = SqliteOptions { checkpoint_pages, hot_records_max, ..through(&shim, folder.path()) };
     (shim, SqliteStore::open(options).unwrap(), folder)
 }
 
 /// Through the shim, whose disk the reserve is on, too.
-fn through(shim: &Shim, folder: &Path) -> SqliteOptions {
+fn through(shim: &FaultyDisk, folder: &Path) -> SqliteOptions {
     SqliteOptions {
         vfs: Some(shim.name.clone()),
         reserve_bytes: RESERVE,

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use recount_log::conformance::{block_on, cut};
 use recount_log::{Append, Guard, MemoryStore, RowPut, RowRange, Store, StreamAppend};
+use recount_log_conformance::{block_on, cut};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 use super::work::{Dice, close, land, land_alike, records, row, scratch};
@@ -174,8 +174,8 @@ fn nothing_of_a_row_that_went_with_its_stream_lies_beside_the_table() {
     let mut first = records("run", 0, &[b"{}"]);
     first.rows = row("k", b"a word that has to go").rows;
     land(&store, first);
-    let mut gone = recount_log::conformance::erase("run");
-    gone.rows = recount_log::conformance::row("space", "k", Guard::Any, None).rows;
+    let mut gone = recount_log_conformance::erase("run");
+    gone.rows = recount_log_conformance::row("space", "k", Guard::Any, None).rows;
     land(&store, gone);
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let path = entry.unwrap().path();

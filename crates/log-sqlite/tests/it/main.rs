@@ -1,6 +1,6 @@
 //! What the SQLite store promises: the contract of every store, and what only a store on a disk can break.
 //!
-//! One binary, one file a subject. `shim.rs` is the way to the disk that can be cut, filled and broken.
+//! One binary, one file a subject. `recount-faulty-disk` is the disk that can be cut, filled and broken.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
 mod backups;
@@ -16,7 +16,6 @@ mod queue;
 mod releases;
 mod salvage;
 mod sealing;
-mod shim;
 mod tools;
 mod wal;
 mod work;

@@ -1,7 +1,7 @@
 //! The SQLite store beside the store in memory: whatever is done to both, they tell the same.
 
-use recount_log::conformance::{block_on, both, cut, erase};
 use recount_log::{Append, MemoryStore, ReadBound, Store};
+use recount_log_conformance::{block_on, both, cut, erase};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 use super::work::{Dice, close, land_alike, row, scratch};
@@ -33,7 +33,7 @@ fn draw(dice: &mut Dice, model: &MemoryStore) -> Append {
         let wrong = u64::from(dice.below(20) == 0);
         let payloads: Vec<Vec<u8>> = (0..1 + dice.below(6)).map(|_| payload(dice)).collect();
         let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
-        let records = recount_log::conformance::records(&name(stream), tail(stream) + wrong, &payloads);
+        let records = recount_log_conformance::records(&name(stream), tail(stream) + wrong, &payloads);
         append = both(append, records);
         if dice.below(12) == 0 {
             append = both(append, cut(&name(stream), dice.below(tail(stream) as usize + 1) as u64));

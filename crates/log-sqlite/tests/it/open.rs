@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use bytes::Bytes;
-use recount_log::conformance::block_on;
 use recount_log::{Fault, FaultKind, Store};
+use recount_log_conformance::block_on;
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 use super::work::{Whole, close, fill, land, open, records, whole};

@@ -9,12 +9,12 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use recount_log::conformance::{ALL, block_on, both, cut, erase};
+use recount_faulty_disk::{DiskImage, FaultyDisk, Note, Op};
 use recount_log::{Append, Guard, MemoryStore, RowPut, Store};
+use recount_log_conformance::{ALL, block_on, both, cut, erase};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 use recount_tier::times;
 
-use super::shim::{Disk, Note, Op, Shim};
 use super::work::{Dice, is_half_sealed, land, open, records, scratch};
 
 const SEEDS: u64 = 16;
@@ -90,7 +90,7 @@ fn put(key: &str, value: u64) -> RowPut {
 fn run(seed: u64, durability: Durability) -> Run {
     let mut dice = Dice(seed);
     let appends = draw(&mut dice);
-    let shim = Shim::new();
+    let shim = FaultyDisk::recording().unwrap();
     let folder = scratch();
     let options = SqliteOptions {
         durability,
@@ -124,7 +124,7 @@ fn run(seed: u64, durability: Durability) -> Run {
     );
     block_on(store.close()).unwrap();
     shim.mark(CLOSED);
-    Run { durability, appends, log: shim.log(), sealings }
+    Run { durability, appends, log: shim.notes(), sealings }
 }
 
 /// What a cut is to be survived with.
@@ -154,7 +154,7 @@ fn survive(
     honours_sync: impl Fn(&str, bool) -> bool,
     dice: &mut Dice,
 ) -> Result<Found, String> {
-    let mut disk = Disk::default();
+    let mut disk = DiskImage::default();
     let mut acknowledged = 0;
     let mut opened = false;
     for note in &run.log[..cut] {
@@ -163,11 +163,11 @@ fn survive(
             Note::Mark(CLOSED) => {}
             Note::Mark(append) => acknowledged = *append as usize + 1,
             Note::Op(file, Op::Sync) if !honours_sync(file, opened) => {}
-            Note::Op(file, op) => disk.take(file, op),
+            Note::Op(file, op) => disk.apply(file, op),
         }
     }
     let folder = scratch();
-    disk.cut(folder.path(), dice);
+    disk.write_after_cut(folder.path(), || dice.roll()).unwrap();
     if opened {
         // Made, and its name synced, before the first append.
         std::fs::create_dir(folder.path().join("blobs")).unwrap();
@@ -381,7 +381,7 @@ fn relaxed_loses_the_last_appends_and_nothing_else() {
 #[test]
 fn an_append_whose_sync_failed_does_not_come_back() {
     for seed in 0..8 {
-        let shim = Shim::new();
+        let shim = FaultyDisk::recording().unwrap();
         let folder = scratch();
         let options = SqliteOptions { vfs: Some(shim.name.clone()), ..SqliteOptions::new(folder.path()) };
         let store = SqliteStore::open(options).unwrap();
@@ -389,18 +389,19 @@ fn an_append_whose_sync_failed_does_not_come_back() {
         shim.fail_wal_syncs(1);
         let refused = block_on(store.append(records("s0", 1, &[b"refused"])));
         assert!(refused.is_err(), "{refused:?}");
-        let answered = shim.log().len();
+        let answered = shim.notes().len();
         assert_eq!(block_on(store.last_position()), Ok(1), "nobody sees it");
 
         // Every write up to the answer may have reached the disk, synced or not.
-        let mut disk = Disk::default();
-        for note in &shim.log()[..answered] {
+        let mut disk = DiskImage::default();
+        for note in &shim.notes()[..answered] {
             if let Note::Op(file, op) = note {
-                disk.take(file, op);
+                disk.apply(file, op);
             }
         }
         let found = scratch();
-        disk.cut(found.path(), &mut Dice(seed));
+        let mut dice = Dice(seed);
+        disk.write_after_cut(found.path(), || dice.roll()).unwrap();
         std::fs::create_dir(found.path().join("blobs")).unwrap();
         let reopened = open(found.path());
         let feed = block_on(reopened.read_feed(1, ALL)).unwrap();

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, mpsc};
 
-use recount_log::conformance::{ALL, block_on};
 use recount_log::limits::{APPENDS_WAITING_BYTES_MAX, APPENDS_WAITING_MAX};
 use recount_log::{AppendError, Fault, FaultKind, FeedRecord, Guard, Observer, Store};
+use recount_log_conformance::{ALL, block_on};
 use recount_log_sqlite::SqliteStore;
 
 use super::work::{close, land, open, records, row, whole};
@@ -81,7 +81,7 @@ fn one_commit_takes_what_waits_and_refusals_disturb_nobody() {
         waiting.push((true, store.append(records("a", n, &[b"x"]))));
         waiting.push((false, store.append(records("a", n, &[b"late"]))));
         waiting.push((false, store.append(records(&format!("no{n}"), 1, &[b"not there"]))));
-        let put = recount_log::conformance::row("space", "k", Guard::Version(n), Some(b"v"));
+        let put = recount_log_conformance::row("space", "k", Guard::Version(n), Some(b"v"));
         waiting.push((n > 0, store.append(if n == 0 { put } else { row("k", b"v") })));
     }
     drop(go);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use recount_log::Store;
-use recount_log::conformance::{block_on, both, cut, erase};
+use recount_log_conformance::{block_on, both, cut, erase};
 
 use super::work::{close, fill, land, open, records, row, whole};
 
@@ -64,7 +64,7 @@ fn bless(path: &Path) {
     let store = open(folder.path());
     fill(&store);
     land(&store, row("gone", b"soon"));
-    land(&store, recount_log::conformance::row("space", "gone", recount_log::Guard::Version(1), None));
+    land(&store, recount_log_conformance::row("space", "gone", recount_log::Guard::Version(1), None));
     land(&store, records("\u{e9}/odd name", 0, &[b"", b"\0\xff", "{\"text\":\"\u{1f600}\"}".as_bytes()]));
     block_on(store.put_blob(Bytes::from_static(BLOB))).unwrap();
     // Some of it sealed, some taken away from there, some hot, some taken away from there too.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::Bytes;
-use recount_log::conformance::{ALL, block_on, both};
 use recount_log::{Append, Cut, FaultKind, Store, Tail};
+use recount_log_conformance::{ALL, block_on, both};
 use recount_log_sqlite::salvage::{Salvage, Stream};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, high_water};
 

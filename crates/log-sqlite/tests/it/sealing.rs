@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use recount_log::conformance::{ALL, block_on, both, cut, erase};
 use recount_log::{ReadBound, Stats, Store};
+use recount_log_conformance::{ALL, block_on, both, cut, erase};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore};
 
 use super::work::{

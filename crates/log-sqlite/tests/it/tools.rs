@@ -1,10 +1,9 @@
 //! Any SQLite tool can read what happened, beside the running store: a separate connection always, and the
 //! program `sqlite3` of the machine.
 
+use recount_log_conformance::{block_on, both, cut};
 use std::path::Path;
 use std::process::Command;
-
-use recount_log::conformance::{block_on, both, cut};
 
 use super::work::{close, is_half_sealed, land, open, open_sealing, records, scratch};
 

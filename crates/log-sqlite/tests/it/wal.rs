@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use recount_log::conformance::{ALL, block_on};
 use recount_log::{Fault, FaultKind, FeedRecord, Store};
+use recount_log_conformance::{ALL, block_on};
 use recount_log_sqlite::{Durability, SqliteOptions, SqliteStore, glance, high_water, inspect, kept_logs};
 
 use super::work::{Dice, close, land, records, scratch};

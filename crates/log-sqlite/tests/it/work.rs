@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use recount_log::conformance::{ALL, block_on};
 use recount_log::{Append, FeedRecord, Guard, Integrity, Row, RowRange, Store, StreamKey, Tail};
+use recount_log_conformance::{ALL, block_on};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 
 /// A folder in memory where there is one: for stores that are looked at hundreds of times, and whose
@@ -33,11 +33,11 @@ pub(crate) fn land_alike(store: &dyn Store, model: &dyn Store, append: Append, w
 }
 
 pub(crate) fn records(stream: &str, expected_tail: u64, records: &[&[u8]]) -> Append {
-    recount_log::conformance::records(stream, expected_tail, records)
+    recount_log_conformance::records(stream, expected_tail, records)
 }
 
 pub(crate) fn row(key: &str, value: &[u8]) -> Append {
-    recount_log::conformance::row("space", key, Guard::Any, Some(value))
+    recount_log_conformance::row("space", key, Guard::Any, Some(value))
 }
 
 /// Everything a store tells.
@@ -80,7 +80,7 @@ pub(crate) fn fill(store: &dyn Store) {
         let stream = format!("run_{:02}", n % 5);
         let bytes: Vec<u8> = (0..100 + n * 7).map(|place| (place * (n + 3)) as u8).collect();
         let append = records(&stream, n / 5 * 2, &[&bytes, format!(r#"{{"n":{n}}}"#).as_bytes()]);
-        land(store, recount_log::conformance::both(append, row(&stream, &bytes[..50])));
+        land(store, recount_log_conformance::both(append, row(&stream, &bytes[..50])));
     }
     land(store, records("large", 0, &[&vec![b'x'; 100_000], b""]));
 }

@@ -1,14 +1,14 @@
-//! Commands out of numbers: mostly legal, sometimes not. Legal runs alone are made by [`crate::generate`].
+//! Commands out of numbers: mostly legal, sometimes not. Legal runs alone are made by [`recount_run_generator`].
 //!
 //! [`command`] turns the next few numbers into a command that makes some sense in the state at hand.
 
 use recount_event::digest::call_digest;
 use recount_event::family::shell::Stream;
 use recount_event::{Draft, ForeignId, Payload};
+use recount_run_generator::Dice;
 
 use super::story::{fid, json, payload};
 use crate::apply::apply;
-use crate::generate::Dice;
 use crate::judge::judge;
 use crate::state::{BlockKind, Call, CallStage, OpenBlock, Phase, PromptKind, State};
 use crate::{CallAnswer, CallSaid, CancelledBy, Command};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use recount_event::{Code, Event, Payload, Stamp, codec};
+use recount_run_generator::{Dice, own_run};
 
 use super::dice;
 use super::story::{T0, event_id, placed, placed_all, run_id};
-use crate::generate::{Dice, own_run};
 use crate::judge::judge;
 use crate::{
     CancelledBy, Command, Effects, Illegal, RULES, Reach, Rejection, State, apply, audit, decide, outstanding,

@@ -2,9 +2,7 @@
 //! says that it is not; what a follower received is what the store holds after it was opened again.
 //!
 //! Each disk has a store, an engine and an agent of its own, and is drawn from a seed. Which calls of SQLite are delayed
-//! or fail is decided in [`vfs`]. Entry point: [`run`].
-
-mod vfs;
+//! or fail is drawn by [`FaultyDisk`]. Entry point: [`run`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,12 +21,12 @@ use recount_engine::{Delivery, Engine, Error, Framing, NewRun, Order, Redactor};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::family::shell::Stream;
 use recount_event::{Event, ForeignId, Json, Payload, RunId, codec};
+use recount_faulty_disk::{FaultCounts, FaultyDisk};
 use recount_log::{ReadBound, Store};
 use recount_log_sqlite::{SqliteOptions, SqliteStore};
 use recount_run::Command;
 use recount_world::World;
 
-use self::vfs::FaultCounts;
 use crate::clock;
 
 /// Stories that run at the same time: most of each is waiting.
@@ -149,16 +147,16 @@ async fn story(
     std::fs::create_dir_all(&data)?;
     std::fs::create_dir_all(&work)?;
     let place = place.canonicalize()?;
-    let disk = vfs::mount(&data)?;
+    let disk = FaultyDisk::writing_through()?;
     let options = SqliteOptions {
-        vfs: Some(vfs::NAME.to_owned()),
+        vfs: Some(disk.name.clone()),
         checkpoint_pages: CHECKPOINT_PAGES,
         reserve_bytes: RESERVE_BYTES,
         ..SqliteOptions::new(data.canonicalize()?)
     };
     let engine = open_engine(options, &place, &sandbox).await?;
     if let Some((seed, delay_max)) = disk_is {
-        disk.begin(seed, delay_max);
+        disk.draw_faults(seed, delay_max);
     }
     let told = tokio::time::timeout(Duration::from_secs(STORY_SECONDS_MAX), run_story(&engine, &place)).await;
     let counts = disk.heal();

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use recount_engine::Receipt;
 use recount_event::{Draft, RunId, TaskId, codec};
-use recount_log::{ReadBound, Store};
+use recount_faulty_store::answer_now;
+use recount_log::ReadBound;
 
 use super::EnginePlay;
 use super::stored::{at, begins};
-use crate::store;
 use crate::trace::Check;
 
 /// Where a reader reads.
@@ -53,14 +53,14 @@ const EVERYTHING: ReadBound = ReadBound { count: usize::MAX, bytes: usize::MAX }
 impl EnginePlay {
     /// What is stored of a run.
     pub(super) fn stored(&self, run: RunId) -> Vec<(u64, u64, Bytes)> {
-        let found = store::answer(self.disk.memory().read(&run.to_string().into(), 0, EVERYTHING));
+        let found = answer_now(self.disk.store().read(&run.to_string().into(), 0, EVERYTHING));
         let found = found.expect("the memory is never closed");
         found.into_iter().map(|record| (record.sequence, record.position, record.bytes)).collect()
     }
 
     /// What is stored of everything.
     pub(super) fn stored_feed(&self) -> Vec<(u64, Bytes)> {
-        let found = store::answer(self.disk.memory().read_feed(1, EVERYTHING));
+        let found = answer_now(self.disk.store().read_feed(1, EVERYTHING));
         let found = found.expect("the memory is never closed");
         found.into_iter().map(|found| (found.record.position, found.record.bytes)).collect()
     }

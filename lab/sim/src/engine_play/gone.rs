@@ -3,13 +3,13 @@
 
 use recount_engine::Engine;
 use recount_event::{Code, RunId, TaskId};
-use recount_log::{RowRange, Store, Tail};
+use recount_faulty_store::answer_now;
+use recount_log::{RowRange, Tail};
 use recount_run::Rejection;
 
 use super::client_record::{ClientRecord, Target};
 use super::stored::{begins, is_ending};
 use super::{CallFailure, EnginePlay};
-use crate::store;
 use crate::trace::Check;
 
 /// How often the play checks for finished deletions, 100 ms apart, after faults have ended.
@@ -23,7 +23,8 @@ impl ClientRecord {
 
 impl EnginePlay {
     pub(super) fn tail_of(&self, run: RunId) -> Option<Tail> {
-        store::answer(self.disk.memory().tail(&run.to_string().into())).expect("the memory is never closed")
+        answer_now(self.disk.store().tail(&run.to_string().into()))
+            .expect("the wrapped store is never closed")
     }
 
     pub(super) fn is_erased(&self, run: RunId) -> bool {
@@ -39,8 +40,7 @@ impl EnginePlay {
 
     /// The task of a run whose creation was never answered, from its tombstone.
     fn task_by_tombstone(&self, run: RunId) -> Option<TaskId> {
-        let row =
-            store::answer(self.disk.memory().row("record.erased", &format!("default/{run}"))).ok()??;
+        let row = answer_now(self.disk.store().row("record.erased", &format!("default/{run}"))).ok()??;
         let tombstone: serde_json::Value = serde_json::from_slice(&row.value).ok()?;
         tombstone["task_id"].as_str()?.parse().ok()
     }
@@ -77,7 +77,7 @@ impl EnginePlay {
     /// Whether something that is still there lies between two places of the feed.
     pub(super) fn feed_has(&self, from: u64, to: u64) -> bool {
         let bound = recount_log::ReadBound { count: 1, bytes: 1 };
-        let found = store::answer(self.disk.memory().read_feed(from.max(1), bound)).unwrap_or_default();
+        let found = answer_now(self.disk.store().read_feed(from.max(1), bound)).unwrap_or_default();
         found.first().is_some_and(|found| found.record.position < to)
     }
 
@@ -89,7 +89,7 @@ impl EnginePlay {
             backwards: false,
             limit: usize::MAX,
         };
-        store::answer(self.disk.memory().rows(range)).unwrap_or_default().len()
+        answer_now(self.disk.store().rows(range)).unwrap_or_default().len()
     }
 
     /// An engine that was opened without faults finishes open deletions.

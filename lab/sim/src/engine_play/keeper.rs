@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recount_engine::Engine;
+use recount_faulty_store::{FaultRates, FaultyStore};
 use recount_world::{Clock, SeededEntropy, Tasks, World};
 
 use super::{EnginePlay, Life, frame};
 use crate::limits;
-use crate::store::{FaultStore, Faults};
+use crate::mutant::StoreCourse;
 use crate::trace::Check;
 
 /// How far the clocks of two lives are apart at most, in either direction.
@@ -69,7 +70,7 @@ impl EnginePlay {
     async fn bury(&self, life: Life) {
         *self.life() = None;
         self.lost.send_modify(|lives| *lives += 1);
-        life.store.cut().await;
+        life.store.cut_power().await;
         life.engine.world().tasks.end_all(Duration::ZERO).await;
     }
 
@@ -80,16 +81,22 @@ impl EnginePlay {
             let lives = *self.lost.borrow();
             let dice = self.dice.fork(&format!("life {lives} {attempt}"));
             let calm = self.calm.load(Ordering::SeqCst);
-            let faults = if calm { Faults::default() } else { self.setting.faults };
+            let faults = if calm { FaultRates::default() } else { self.setting.faults };
             let clock = Skewed { engine_play: self.clone(), ahead_ms: dice.below(SKEW_MAX_MS) };
             let world = World {
                 clock: Arc::new(clock),
                 entropy: Arc::new(SeededEntropy::new(dice.draw() as u64)),
                 tasks: Tasks::new(),
             };
-            let store = FaultStore::new(&self.disk, dice, self.trace.clone(), faults);
+            let course = StoreCourse {
+                dice,
+                trace: self.trace.clone(),
+                disk: self.disk.clone(),
+                lies: self.lies.clone(),
+            };
+            let store = FaultyStore::queued(&self.disk, Arc::new(course), faults);
             let framing = Arc::new(frame::Padded { padding: self.setting.padding });
-            match Engine::open(Arc::new(store.clone()), world, framing).await {
+            match Engine::open(store.clone(), world, framing).await {
                 Ok(engine) => {
                     self.trace.log(format_args!("opened, calm: {calm}"));
                     *self.life() = Some(Life { engine, store });
@@ -97,7 +104,7 @@ impl EnginePlay {
                 }
                 Err(error) => {
                     self.trace.log(format_args!("not opened: {error}"));
-                    store.cut().await;
+                    store.cut_power().await;
                     self.sleep(100).await;
                 }
             }

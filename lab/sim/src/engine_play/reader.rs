@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use recount_engine::{Delivery, Engine, Error, Subscription, limits as engine_limits};
 use recount_event::{Code, codec};
-use recount_log::Store;
+use recount_faulty_store::answer_now;
 
 use super::client_record::Target;
 use super::{CallFailure, EnginePlay, frame};
 use crate::dice::Dice;
+use crate::limits;
 use crate::trace::Check;
-use crate::{limits, store};
 
 pub(super) async fn read(engine_play: Arc<EnginePlay>, n: u64) {
     let dice = engine_play.dice.fork(&format!("reader {n}"));
@@ -70,13 +70,13 @@ impl Reader {
 
     /// The cursor after the last event that is stored.
     fn tail(&self) -> u64 {
-        let memory = self.engine_play.disk.memory();
+        let store = self.engine_play.disk.store();
         match self.target {
-            Target::Run(run) => store::answer(memory.tail(&run.to_string().into()))
+            Target::Run(run) => answer_now(store.tail(&run.to_string().into()))
                 .ok()
                 .flatten()
                 .map_or(0, |tail| tail.next_sequence),
-            Target::Feed => store::answer(memory.last_position()).unwrap_or(0) + 1,
+            Target::Feed => answer_now(store.last_position()).unwrap_or(0) + 1,
         }
     }
 

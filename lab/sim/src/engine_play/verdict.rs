@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use recount_event::{Event, RunId};
+use recount_faulty_store::answer_now;
 use recount_log::chain::ChainValue;
-use recount_log::{RowRange, Store};
 use recount_run::{Auditor, State, apply, outstanding};
 use recount_world::Clock;
 
@@ -14,7 +14,6 @@ use super::client_record::Target;
 use super::producer::decoded;
 use super::stored::{at, begins, is_ending};
 use super::{EnginePlay, keeper};
-use crate::store;
 use crate::trace::Check;
 
 /// Late by no more than this, in milliseconds.
@@ -42,7 +41,7 @@ pub(super) async fn judge(engine_play: &Arc<EnginePlay>) {
 }
 
 fn all_runs(engine_play: &EnginePlay) -> Vec<RunId> {
-    let streams = store::answer(engine_play.disk.memory().streams(None, usize::MAX)).unwrap_or_default();
+    let streams = answer_now(engine_play.disk.store().streams(None, usize::MAX)).unwrap_or_default();
     streams.iter().filter_map(|stream| stream.parse().ok()).collect()
 }
 
@@ -102,20 +101,7 @@ async fn catalogue(engine_play: &EnginePlay, engine: &recount_engine::Engine) {
             return;
         }
     };
-    let mut stored = BTreeMap::<(String, String), Bytes>::new();
-    for space in store::FOLDS {
-        let space = format!("catalogue.{space}");
-        let range = RowRange {
-            space: space.as_str().into(),
-            prefix: "".into(),
-            after: None,
-            backwards: false,
-            limit: usize::MAX,
-        };
-        for row in store::answer(engine_play.disk.memory().rows(range)).unwrap_or_default() {
-            stored.insert((space.clone(), row.key.to_string()), row.value);
-        }
-    }
+    let stored = engine_play.disk.catalogue().await;
     let keys: std::collections::BTreeSet<_> = folded.keys().chain(stored.keys()).collect();
     for key in keys {
         if folded.get(key) != stored.get(key) {

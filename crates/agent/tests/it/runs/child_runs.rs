@@ -2,10 +2,10 @@
 
 use recount_engine::{ListQuery, NewTask, Order, RunRow};
 use recount_event::{Event, RunId};
+use recount_faulty_store::{Crash, CrashAt};
 use recount_run::{CancelledBy, Command};
 
 use crate::runs::scene::{Scene, Setup, asked_for, count, first, refusals, results, types};
-use crate::runs::store::{At, Fall};
 
 /// A run that gives a part to another, and says what that said.
 const GIVING: &str = r#"
@@ -183,10 +183,10 @@ async fn a_started_run_goes_no_further_when_its_starter_ended_with_the_process()
     has_started(&scene, child).await;
     let asked = scene.until(child, "run.waiting").await;
     // The process dies with the ending of the one, before it can end the other.
-    scene.disk.fall(Fall { at: At::Type("run.cancelled"), kept: true });
+    scene.disk.crash_at(Crash { at: CrashAt::Type("run.cancelled"), kept: true });
     let cancel = Command::Cancel { by: CancelledBy::Operator, reason: "enough".into() };
     tokio::select! {
-        () = scene.disk.fallen() => {}
+        () = scene.disk.crashed() => {}
         cancelled = scene.engine.write().submit(run, cancel) => panic!("nobody answers: {cancelled:?}"),
     }
     scene.restart().await;
@@ -212,9 +212,9 @@ async fn a_process_that_dies_meanwhile_starts_no_second_run() {
         let what = format!("{at}, {kept}");
         let mut scene = Scene::of(asking()).await;
         let run = scene.ask("the whole").await;
-        scene.disk.fall(Fall { at: At::Type(at), kept });
+        scene.disk.crash_at(Crash { at: CrashAt::Type(at), kept });
         tokio::select! {
-            () = scene.disk.fallen() => {}
+            () = scene.disk.crashed() => {}
             () = see_through(&scene, run) => panic!("{what}: the process did not die"),
         }
         scene.restart().await;

@@ -2,9 +2,9 @@
 //! it is the same each time: the run goes on to a truthful end, and nothing is done twice.
 
 use recount_event::{Event, Payload, RunId};
+use recount_faulty_store::{Crash, CrashAt};
 
 use crate::runs::scene::{Scene, Setup, count, first, types};
-use crate::runs::store::{At, Fall};
 
 /// Each kind of thing that a run does, with a mark in the workspace for each command.
 const SCRIPT: &str = r#"
@@ -28,11 +28,11 @@ text = "That is all."
 
 const POLICY: &str = "[[rules]]\nid = \"edits\"\ntool = \"edit_file\"\naction = \"ask\"\n";
 
-async fn scene(fall: Option<Fall>) -> Scene {
+async fn scene(crash: Option<Crash>) -> Scene {
     let setup = Setup { script: SCRIPT.into(), policy: POLICY.into(), ..Setup::default() };
     let scene = Scene::of(setup).await;
-    if let Some(fall) = fall {
-        scene.disk.fall(fall);
+    if let Some(crash) = crash {
+        scene.disk.crash_at(crash);
     }
     scene
 }
@@ -82,11 +82,11 @@ async fn a_run_without_a_crash() {
 
 async fn crash(at: usize, kept: bool) -> bool {
     // The first append is that of the run itself, whose caller hears of it.
-    let mut scene = scene(Some(Fall { at: At::Append(at), kept })).await;
+    let mut scene = scene(Some(Crash { at: CrashAt::Append(at), kept })).await;
     let run: RunId = scene.ask("go").await;
     let fallen = tokio::select! {
         biased;
-        () = scene.disk.fallen() => true,
+        () = scene.disk.crashed() => true,
         events = scene.nod(run) => {
             assert_eq!(types(&events).last(), Some(&"run.finished"));
             false
@@ -123,14 +123,14 @@ async fn a_crash_with_any_append_that_was_not_made() {
 async fn a_crash_while_another_is_being_dealt_with() {
     for name in ["gap.run_disconnected", "run.started", "turn.failed", "tool.failed"] {
         for first_at in ["turn.started", "tool.invoked", "assistant.text_delta"] {
-            let mut scene = scene(Some(Fall { at: At::Type(first_at), kept: true })).await;
+            let mut scene = scene(Some(Crash { at: CrashAt::Type(first_at), kept: true })).await;
             let run = scene.ask("go").await;
-            scene.disk.fallen().await;
-            scene.disk.fall(Fall { at: At::Type(name), kept: true });
+            scene.disk.crashed().await;
+            scene.disk.crash_at(Crash { at: CrashAt::Type(name), kept: true });
             scene.restart().await;
             let fallen = tokio::select! {
                 biased;
-                () = scene.disk.fallen() => true,
+                () = scene.disk.crashed() => true,
                 events = scene.nod(run) => { check(&events, name); false }
             };
             if fallen {

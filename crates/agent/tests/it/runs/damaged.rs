@@ -3,9 +3,9 @@
 
 use recount_engine::Order;
 use recount_event::{RunId, SessionId};
+use recount_faulty_store::{Crash, CrashAt};
 
 use crate::runs::scene::{Scene, Setup, count, first, results, types};
-use crate::runs::store::{At, Fall, Unreadable};
 
 const SCRIPT: &str = r#"
 [[scene]]
@@ -34,7 +34,8 @@ async fn session() -> (Scene, SessionId, RunId) {
 async fn a_run_whose_earlier_run_is_damaged_fails_and_names_it() {
     let (scene, session, earlier) = session().await;
     for damaged_from in [0, 5] {
-        scene.disk.unreadable(Some(Unreadable::Damaged(earlier, damaged_from)));
+        scene.disk.restore_events();
+        scene.disk.damage_events(earlier, damaged_from..=1_000);
         let run = scene.ask_for("second", Order::default(), None, Some(session)).await;
         let events = scene.until(run, "no such type").await;
         let failed = first!(events, RunFailed);
@@ -45,7 +46,7 @@ async fn a_run_whose_earlier_run_is_damaged_fails_and_names_it() {
         assert_eq!(count(&events, "turn.started"), 0, "{:?}", types(&events));
     }
     // Once the events are there again, the session goes on with all of them.
-    scene.disk.unreadable(None);
+    scene.disk.restore_events();
     let run = scene.ask_for("second", Order::default(), None, Some(session)).await;
     assert_eq!(first!(scene.ended(run).await, AssistantFinalAnswer).summary, "I go on.");
 }
@@ -59,7 +60,7 @@ async fn a_run_that_goes_on_from_a_damaged_one_fails() {
     let mut new = past.resumed(None).unwrap();
     past.precede(&mut new.queued);
     scene.restart().await;
-    scene.disk.unreadable(Some(Unreadable::Damaged(earlier, 5)));
+    scene.disk.damage_events(earlier, 5..=1_000);
     let (run, _) = scene.engine.write().create_run(new).await.unwrap();
     let events = scene.until(run, "no such type").await;
     assert_eq!(first!(events, RunFailed).code, "run_damaged");
@@ -69,7 +70,7 @@ async fn a_run_that_goes_on_from_a_damaged_one_fails() {
 #[tokio::test]
 async fn a_busy_store_delays_a_run_and_leaves_nothing_out() {
     let (scene, session, earlier) = session().await;
-    scene.disk.unreadable(Some(Unreadable::Busy(earlier, 2)));
+    scene.disk.be_busy(earlier, 2);
     let run = scene.ask_for("second", Order::default(), None, Some(session)).await;
     let events = scene.until(run, "no such type").await;
     assert_eq!(first!(events, AssistantFinalAnswer).summary, "I go on.");
@@ -98,10 +99,10 @@ text = "The part is fine."
     let setup = Setup { script: script.to_owned(), child_runs: true, ..Setup::default() };
     let mut scene = Scene::of(setup).await;
     let run = scene.ask("the whole").await;
-    scene.disk.fall(Fall { at: At::Type("tool.completed"), kept: false });
-    scene.disk.fallen().await;
+    scene.disk.crash_at(Crash { at: CrashAt::Type("tool.completed"), kept: false });
+    scene.disk.crashed().await;
     let child: RunId = first!(scene.all(run).await, ChildRunStarted).child_run_id.parse().unwrap();
-    scene.disk.unreadable(Some(Unreadable::Damaged(child, 0)));
+    scene.disk.damage_events(child, 0..=1_000);
     scene.restart().await;
     let events = scene.until(run, "no such type").await;
     let answers = results(&events);

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use futures_util::{StreamExt as _, stream};
 use recount_engine::{FoundArtifact, ListQuery, Order};
 use recount_event::{Event, Payload, RunId, SessionId};
+use recount_faulty_store::WriteFailure;
 
 use crate::runs::applications::client_tool;
 use crate::runs::disks::{Seeds, most_failed};
-use crate::runs::faults::Failure;
 use crate::runs::scene::{Scene, Setup, asked, first, types};
 
 /// Files that are read, written and changed, one with leave; more text than an event holds; a model that breaks off.
@@ -254,14 +254,14 @@ async fn a_disk_that_fails_once_at_any_write_leaves_no_kind_of_work_without_an_o
     let mut disks = Vec::new();
     for story in &STORIES {
         let (scene, session) = story.begin().await;
-        scene.disk.faults.fail(0, 0, Failure::Full);
+        scene.disk.faults.fail(0, 0, WriteFailure::Full);
         assert_eq!(story.tell(&scene, session, story.name).await, story.requests.len(), "{}", story.name);
         let writes = scene.disk.faults.writes();
         assert!(writes > 5, "{}: only {writes} writes", story.name);
         disks.extend((1..=writes).map(|at| (story, at)));
     }
     let failures = stream::iter(disks).map(|(story, at)| async move {
-        let failure = [Failure::Full, Failure::Write, Failure::Sync][at % 3];
+        let failure = [WriteFailure::Full, WriteFailure::Write, WriteFailure::Sync][at % 3];
         let (scene, session) = story.begin().await;
         scene.disk.faults.fail(at, 1, failure);
         story.tell(&scene, session, &format!("{}, {failure:?} at write {at}", story.name)).await;

@@ -10,11 +10,10 @@ use recount_engine::Order;
 use recount_event::family::run::RunKind;
 use recount_event::family::shell::Stream;
 use recount_event::{Event, ForeignId, Payload};
+use recount_faulty_store::{Crash, CrashAt, WriteFailure, WriteFaults};
 use tokio::time::Instant;
 
-use crate::runs::faults::{Failure, Faults};
 use crate::runs::scene::{Scene, Setup, asked, first, results, types};
-use crate::runs::store::{At, Fall};
 
 /// How many bytes of a stream the log has.
 fn recorded(events: &[Event], stream: Stream) -> u64 {
@@ -132,9 +131,9 @@ async fn a_cancelled_command_says_that_output_may_be_missing() {
 #[tokio::test]
 async fn a_command_that_was_interrupted_says_that_output_may_be_missing() {
     let mut scene = Scene::with("").await;
-    scene.disk.fall(Fall { at: At::Type("tool.shell.output_chunk"), kept: true });
+    scene.disk.crash_at(Crash { at: CrashAt::Type("tool.shell.output_chunk"), kept: true });
     let run = scene.call(RunKind::Shell, shell("echo one; echo two >&2; sleep 1000")).await;
-    scene.disk.fallen().await;
+    scene.disk.crashed().await;
     scene.restart().await;
     let events = scene.ended(run).await;
     let failed = first!(events, ToolFailed);
@@ -181,7 +180,7 @@ async fn tell(scene: &Scene, said: &str) -> Option<[usize; 2]> {
 }
 
 /// Tells the story on many disks, several at a time: most of it is waiting for the next worker. How often each failed.
-async fn on_each(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>) -> Vec<usize> {
+async fn on_each(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&WriteFaults)>)>) -> Vec<usize> {
     let stories = disks.into_iter().map(|(said, set)| async move {
         let scene = story().await;
         set(&scene.disk.faults);
@@ -192,7 +191,7 @@ async fn on_each(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>
 }
 
 /// The same on disks that are known to fail.
-async fn on_each_that_fails(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&Faults)>)>) {
+async fn on_each_that_fails(disks: impl IntoIterator<Item = (String, Box<dyn Fn(&WriteFaults)>)>) {
     let failures = on_each(disks).await;
     assert!(failures.iter().all(|failures| *failures > 0), "a disk that never failed: {failures:?}");
 }
@@ -207,7 +206,7 @@ pub(crate) fn most_failed(failures: &[usize]) {
 const STORIES_AT_ONCE: usize = 12;
 
 /// A disk by what is wrong with it, and how it becomes so.
-type Disk = (String, Box<dyn Fn(&Faults)>);
+type Disk = (String, Box<dyn Fn(&WriteFaults)>);
 
 #[tokio::test]
 async fn a_disk_that_fails_once_at_any_write_loses_nothing_silently() {
@@ -216,7 +215,7 @@ async fn a_disk_that_fails_once_at_any_write_loses_nothing_silently() {
     let writes = calm.disk.faults.writes();
     assert!(writes > 15, "only {writes} writes");
     let mut disks: Vec<Disk> = Vec::new();
-    for failure in [Failure::Full, Failure::Write, Failure::Sync] {
+    for failure in [WriteFailure::Full, WriteFailure::Write, WriteFailure::Sync] {
         // How output falls into appends is not the same each time; so many there are at least.
         for at in 1..=writes * 3 / 4 {
             disks.push((
@@ -231,7 +230,7 @@ async fn a_disk_that_fails_once_at_any_write_loses_nothing_silently() {
 #[tokio::test]
 async fn a_disk_that_is_full_for_a_while_loses_nothing_silently() {
     let disk = |at| -> Disk {
-        (format!("full from write {at} on"), Box::new(move |faults| faults.fail(at, 6, Failure::Full)))
+        (format!("full from write {at} on"), Box::new(move |faults| faults.fail(at, 6, WriteFailure::Full)))
     };
     on_each_that_fails([3, 6, 8, 10, 12].map(disk)).await;
 }

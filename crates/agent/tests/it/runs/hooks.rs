@@ -6,10 +6,10 @@ use std::path::Path;
 use recount_engine::Order;
 use recount_event::family::run::RunKind;
 use recount_event::{Event, Payload};
+use recount_faulty_store::{Crash, CrashAt};
 use serde_json::Value;
 
 use crate::runs::scene::{Scene, Setup, count, course, first, refusals, results, types};
-use crate::runs::store::{At, Fall};
 
 /// A scene whose model makes these calls, one a turn, and then ends. `guard` runs before them.
 async fn scene(guard: &str, calls: &[&str]) -> Scene {
@@ -271,9 +271,9 @@ async fn no_hook_runs_before_its_call_is_durable() {
     for kept in [true, false] {
         let mut scene = Scene::of(setup(hooks, &[TOUCH])).await;
         program(&scene, "note", "#!/bin/sh\ngrep -o '\"sequence\":[0-9]*' >> \"$(dirname \"$0\")/asked\"\n");
-        scene.disk.fall(Fall { at: At::Type("tool.invoked"), kept });
+        scene.disk.crash_at(Crash { at: CrashAt::Type("tool.invoked"), kept });
         let run = scene.ask("go").await;
-        scene.disk.fallen().await;
+        scene.disk.crashed().await;
         assert_eq!(left(&scene, "asked"), "", "kept: {kept}");
         scene.restart().await;
         let events = scene.ended(run).await;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use recount_engine::salvage::{self, Closing, Damage, Reason};
 use recount_event::Stamp;
+use recount_faulty_store::{Disk, FaultyStore};
 use recount_log::{Append, Store, StreamAppend};
 
 use crate::runs::scene::{Scene, count, first, types};
-use crate::runs::store::{Disk, Opened};
 
 const SCRIPT: &str = r#"
 [[turn]]
@@ -24,8 +24,8 @@ async fn a_run_with_damaged_events_is_closed_and_says_which_are_lost() {
     scene.until(run, "run.waiting").await;
     let lines = scene.told(run).await;
     let (lost, kept) = (lines.len() as u64 - 1, &lines[..lines.len() - 1]);
-    let disk = Disk::new();
-    let store = Opened::new(&disk);
+    let disk = Disk::recording();
+    let store = FaultyStore::new(&disk);
     let mut closing = Closing::default();
     kept.iter().for_each(|line| closing.event(line.as_bytes()));
     let records = kept.iter().map(|line| line.clone().into()).collect();
@@ -35,8 +35,8 @@ async fn a_run_with_damaged_events_is_closed_and_says_which_are_lost() {
     let world = scene.engine.world();
     let stamp = Stamp { now_ms: world.clock.now_ms(), entropy: world.entropy.draw() };
     let closed = closing.finish(&damage, stamp).unwrap();
-    salvage::append(&store, run, lost, closed).await.unwrap();
-    salvage::finish(&store).await.unwrap();
+    salvage::append(&*store, run, lost, closed).await.unwrap();
+    salvage::finish(&*store).await.unwrap();
     scene.disk = Arc::clone(&disk);
     scene.restart().await;
     let events = scene.ended(run).await;

@@ -21,13 +21,13 @@ use recount_engine::{
 use recount_event::family::approval::AllowanceScope;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Event, ForeignId, Payload, RunId, SessionId, TaskId, codec};
+use recount_faulty_store::{Disk, FaultyStore};
 use recount_run::{CallAnswer, CallSaid, CancelledBy, Command};
 use recount_world::{Kind, ManualClock, World};
 use tokio::sync::OnceCell;
 
 use crate::runs::listeners;
 use crate::runs::seen;
-use crate::runs::store::{Disk, Opened};
 use crate::runs::toys;
 
 struct Bare;
@@ -131,7 +131,7 @@ impl Scene {
     }
 
     pub(crate) async fn of(setup: Setup) -> Self {
-        let disk = Disk::new();
+        let disk = Disk::recording();
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
         let toys = toys::Box::default();
@@ -247,7 +247,7 @@ impl Scene {
         let query = ListQuery { limit: 100, ..ListQuery::default() };
         let runs = self.engine.catalogue().list_runs(&query).await.unwrap().items;
         if runs.iter().all(recount_engine::RunRow::has_ended) {
-            let problems = recount_engine::check_catalogue(&Opened::new(&self.disk)).await.unwrap();
+            let problems = recount_engine::check_catalogue(&*FaultyStore::new(&self.disk)).await.unwrap();
             assert!(problems.is_empty(), "{problems:#?}");
         }
         told
@@ -400,7 +400,7 @@ async fn open(disk: &Arc<Disk>, folder: &Path, setup: &Setup, toys: &toys::Box) 
         world.clock = clock.clone();
     }
     let root = folder.canonicalize().unwrap();
-    let store = Arc::new(Opened::new(disk));
+    let store = FaultyStore::new(disk);
     let redactor = setup.redactor.clone();
     let engine =
         Engine::open_with_key(store, world.clone(), Arc::new(Bare), redactor, setup.key).await.unwrap();

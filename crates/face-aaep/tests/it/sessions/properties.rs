@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use recount_face_aaep::speech::Speech;
-use recount_run::generate::own_run;
+use recount_run_generator::own_run;
 use recount_tier::times;
 
 use super::holds::{holds, told};

@@ -8,7 +8,7 @@ use recount_event::family::run::WaitKind;
 use recount_event::family::turn;
 use recount_event::{Event, ForeignId, Payload};
 use recount_face_aap::project::{Mode, Projector};
-use recount_run::generate::own_run;
+use recount_run_generator::own_run;
 use recount_tier::times;
 use serde_json::{Map, Value, json};
 

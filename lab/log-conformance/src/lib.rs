@@ -1,4 +1,4 @@
-//! The contract of [`Store`] in code: one suite, run against every store.
+//! The contract of [`Store`] in code: one conformance suite, run against every store.
 //!
 //! A store's tests call [`conformance_suite!`](crate::conformance_suite) with an expression that makes
 //! a [`Subject`]; it expands to one test a case. The suite drives stores from plain threads without any
@@ -22,8 +22,8 @@ use std::thread::Thread;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::chain::ChainValue;
-use crate::{
+use recount_log::chain::ChainValue;
+use recount_log::{
     Append, AppendError, Committed, Cut, Fault, FaultKind, FeedRecord, Guard, Observer, ReadBound, Record,
     Row, RowPut, Store, StreamAppend, StreamKey, Tail,
 };
@@ -89,7 +89,7 @@ macro_rules! conformance_cases {
         $(
             #[test]
             fn $case() {
-                $crate::conformance::$family::$case(&|| $make);
+                $crate::$family::$case(&|| $make);
             }
         )*
     };
@@ -232,7 +232,7 @@ impl Asking<'_> {
     }
 
     fn rows(&self, space: &str) -> Vec<Row> {
-        let range = crate::RowRange {
+        let range = recount_log::RowRange {
             space: space.into(),
             prefix: "".into(),
             after: None,

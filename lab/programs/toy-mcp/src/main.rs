@@ -1,4 +1,4 @@
-//! A small MCP server for this crate's tests, which also does what no server should.
+//! A small MCP server for tests of `recount-agent`, which also does what no server should.
 //!
 //! `recount-toy-mcp ERA` speaks over its pipes, `recount-toy-mcp ERA http` on a port that it prints. Eras: `old` has
 //! `initialize`, `strict` ends at whatever comes before it, `new` has `server/discover`, `mute` answers nothing.

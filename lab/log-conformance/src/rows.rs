@@ -1,7 +1,7 @@
 //! Small versioned rows, their guards and ranges.
 
 use super::*;
-use crate::RowRange;
+use recount_log::RowRange;
 
 fn failed(key: &str, actual: Option<u64>) -> Result<Committed, AppendError> {
     Err(AppendError::GuardFailed { space: "s".to_owned(), key: key.to_owned(), actual })

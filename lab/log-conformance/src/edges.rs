@@ -1,7 +1,7 @@
 //! Reads before the first append and after the last.
 
 use super::*;
-use crate::RowRange;
+use recount_log::RowRange;
 
 pub fn an_empty_store_answers(make: Make<'_>) {
     let subject = make();
@@ -24,7 +24,7 @@ pub fn integrity_counts_what_is_there(make: Make<'_>) {
     block_on(subject.store.put_blob(Bytes::from_static(b"blob"))).unwrap();
     let found = block_on(subject.store.integrity()).unwrap();
     let expected =
-        crate::Integrity { problems: vec![], notes: vec![], readable_streams: 2, readable_records: 3 };
+        recount_log::Integrity { problems: vec![], notes: vec![], readable_streams: 2, readable_records: 3 };
     assert_eq!(found, expected);
 }
 

@@ -1,7 +1,7 @@
 //! Blobs: content under its hash.
 
 use super::*;
-use crate::limits::BLOB_BYTES_MAX;
+use recount_log::limits::BLOB_BYTES_MAX;
 
 pub fn bytes_are_kept_under_their_hash(make: Make<'_>) {
     let subject = make();

@@ -1,11 +1,12 @@
-//! Legal runs out of numbers, for tests of every crate that reads runs.
+//! Generates legal runs from numbers, for property tests of every crate that reads runs.
 //!
-//! A run goes as our own performer drives it: the model writes, calls tools of every sort, is cut off, taken over and
-//! cancelled; applications answer some calls, all, late or never. Look at [`own_run`]; the numbers are [`Dice`].
+//! A run takes the course of one that the agent executes: the model writes, calls tools of every kind, is interrupted,
+//! taken over and cancelled; applications answer some calls, all, late or never. This must not know stores and
+//! protocols. Start at [`own_run`]; the numbers are [`Dice`].
 
 use recount_event::{Event, ForeignId, Json, Payload, RunId, Stamp};
 
-use crate::{CallAnswer, CallSaid, CancelledBy, Command, PromptKind, State, apply, audit, decide};
+use recount_run::{CallAnswer, CallSaid, CancelledBy, Command, PromptKind, State, apply, audit, decide};
 
 /// The id of every run made here.
 const RUN: &str = "run_01HZX3Q0M0000000000000000A";

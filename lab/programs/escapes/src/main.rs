@@ -1,6 +1,6 @@
 //! Tries to get out of a sandbox, one attempt after the other, and says what came of each.
 //!
-//! For this crate's tests only. Look at [`attempt::Attempt`]; each file beside this one has those of a kind. An
+//! For tests of `recount-agent` only. Look at [`attempt::Attempt`]; each file beside this one has those of a kind. An
 //! attempt is harmless where it succeeds: what it opens it does not write, what it changes is its own or what the
 //! test made for it, and what would end the machine is asked for in a way that no kernel grants.
 //!

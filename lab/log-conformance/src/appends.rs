@@ -1,8 +1,8 @@
 //! What an append returns, and what it refuses.
 
 use super::*;
-use crate::Landed;
-use crate::limits::{KEY_BYTES_MAX, RECORD_BYTES_MAX, ROW_BYTES_MAX};
+use recount_log::Landed;
+use recount_log::limits::{KEY_BYTES_MAX, RECORD_BYTES_MAX, ROW_BYTES_MAX};
 
 pub fn sequences_start_at_zero_without_gaps(make: Make<'_>) {
     let subject = make();
