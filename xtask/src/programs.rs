@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::child::{cargo_program, command};
-use crate::runner::Job;
+use crate::runner::{Job, Time};
 
 /// The times of the last run, which order the next one: the longest tests start first.
 const TIMES: &str = "test-times.json";
@@ -135,62 +135,13 @@ fn read_times(target: &Path) -> BTreeMap<String, Duration> {
 }
 
 /// Keeps the times for the next run.
-pub(crate) fn keep_times(target: &Path, times: &BTreeMap<String, Duration>) -> Result<()> {
+pub(crate) fn keep_times(target: &Path, times: &BTreeMap<String, Time>) -> Result<()> {
     let mut all = read_times(target);
-    all.extend(times.iter().map(|(name, time)| (name.clone(), *time)));
+    all.extend(times.iter().map(|(name, time)| (name.clone(), time.elapsed)));
     let all: BTreeMap<_, _> = all.into_iter().map(|(name, time)| (name, time.as_secs_f64())).collect();
     let path = target.join(TIMES);
     std::fs::write(&path, serde_json::to_string(&all)?)
         .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Crates with examples in their documentation. Only these are given to `cargo test --doc`, which reads each crate anew.
-pub(crate) fn crates_with_doc_tests(root: &Path) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    for folder in ["crates", "lab"].map(|name| root.join(name)) {
-        if !folder.is_dir() {
-            continue;
-        }
-        for entry in std::fs::read_dir(folder)? {
-            let folder = entry?.path();
-            if folder.join("src/lib.rs").is_file() && has_doc_test(&folder.join("src"))? {
-                found.push(format!("recount-{}", folder.file_name().unwrap_or_default().to_string_lossy()));
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn has_doc_test(folder: &Path) -> Result<bool> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let found = if path.is_dir() {
-            has_doc_test(&path)?
-        } else {
-            path.extension().is_some_and(|end| end == "rs")
-                && opens_doc_test(&std::fs::read_to_string(&path)?)
-        };
-        if found {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Whether a fence in a doc comment opens a block of Rust.
-fn opens_doc_test(text: &str) -> bool {
-    let mut inside = false;
-    for line in text.lines() {
-        let line = line.trim_start();
-        let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else { continue };
-        let Some(info) = comment.trim().strip_prefix("```") else { continue };
-        if !inside && matches!(info, "" | "rust" | "no_run" | "should_panic" | "compile_fail") {
-            return true;
-        }
-        inside = !inside;
-    }
-    false
 }
 
 #[cfg(test)]
@@ -212,17 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn examples_in_documentation_are_found_by_their_fence() {
-        assert!(opens_doc_test("/// ```\n/// let a = 1;\n/// ```\n"));
-        assert!(opens_doc_test("//! ```text\n//! x\n//! ```\n//!\n//! ```rust\n"));
-        assert!(!opens_doc_test("/// ```text\n/// x\n/// ```\n"));
-        assert!(!opens_doc_test("// ```\n"));
-    }
-
-    #[test]
     fn times_of_earlier_runs_are_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let run = |name: &str| BTreeMap::from([(name.to_owned(), Duration::from_millis(1_500))]);
+        let time = Time { elapsed: Duration::from_millis(1_500), ..Time::default() };
+        let run = |name: &str| BTreeMap::from([(name.to_owned(), time)]);
         keep_times(folder.path(), &run("log a")).unwrap();
         keep_times(folder.path(), &run("log b")).unwrap();
         assert_eq!(read_times(folder.path()).len(), 2);

@@ -41,7 +41,7 @@ pub(crate) struct Results {
     /// Suite and name.
     pub(crate) failed: Vec<String>,
     /// The time of each job, by suite and name.
-    pub(crate) times: BTreeMap<String, Duration>,
+    pub(crate) times: BTreeMap<String, Time>,
     suites: BTreeMap<String, Suite>,
 }
 
@@ -49,19 +49,28 @@ pub(crate) struct Results {
 struct Suite {
     remaining: usize,
     jobs: usize,
-    time: Duration,
+    time: Time,
+}
+
+/// How long something took. Beside other jobs the elapsed time says little; the processor time is what to shorten.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Time {
+    pub(crate) elapsed: Duration,
+    /// With that of all its children that were waited for.
+    pub(crate) processor: Duration,
 }
 
 struct Finished {
     suite: String,
     name: String,
     outcome: Result<Ending>,
-    time: Duration,
+    elapsed: Duration,
 }
 
 struct Ending {
     status: Option<ExitStatus>,
     output: String,
+    processor: Duration,
 }
 
 /// How many jobs run at a time on this machine.
@@ -90,8 +99,8 @@ pub(crate) fn run_all(jobs: Vec<Job>, slots: usize, folder: &Path) -> Result<Res
                     let Some(job) = queue.lock().expect("no worker panics").pop_front() else { return };
                     let start = Instant::now();
                     let outcome = run_one(job.command, &output);
-                    let time = start.elapsed();
-                    let finished = Finished { suite: job.suite, name: job.name, outcome, time };
+                    let elapsed = start.elapsed();
+                    let finished = Finished { suite: job.suite, name: job.name, outcome, elapsed };
                     if report.send(finished).is_err() {
                         return;
                     }
@@ -108,11 +117,12 @@ pub(crate) fn run_all(jobs: Vec<Job>, slots: usize, folder: &Path) -> Result<Res
 
 impl Results {
     fn add(&mut self, finished: Finished) {
-        let Finished { suite, name, outcome, time } = finished;
+        let Finished { suite, name, outcome, elapsed } = finished;
+        let processor = outcome.as_ref().map_or(Duration::ZERO, |ending| ending.processor);
         let full_name = format!("{suite} {name}");
         match outcome {
             Ok(Ending { status: Some(status), .. }) if status.success() => self.passed += 1,
-            Ok(Ending { status, output }) => {
+            Ok(Ending { status, output, .. }) => {
                 let why = status.map_or_else(
                     || format!("killed after {} s", TIME_LIMIT.as_secs()),
                     |status| status.to_string(),
@@ -127,20 +137,22 @@ impl Results {
         }
         let done = self.suites.get_mut(&suite).expect("each suite was counted before the start");
         done.remaining -= 1;
-        done.time += time;
+        done.time.elapsed += elapsed;
+        done.time.processor += processor;
         if done.remaining == 0 {
-            println!("{suite}: {} done, {:.1} s in all", done.jobs, done.time.as_secs_f64());
+            let (elapsed, processor) = done.time.seconds();
+            println!("{suite}: {} done, {elapsed:.1} s in all, {processor:.1} s of processor time", done.jobs);
         }
-        self.times.insert(full_name, time);
+        self.times.insert(full_name, Time { elapsed, processor });
     }
 
-    /// The slowest programs and tests, so that the next person sees what to shorten.
+    /// The most expensive programs and tests, so that the next person sees what to shorten.
     pub(crate) fn slowest(&self) -> String {
-        let mut text = String::new();
         let suites = self.suites.iter().map(|(name, suite)| (name.as_str(), suite.time));
-        text += &slowest("slowest test programs (sum over their tests)", suites.collect());
-        let tests = self.times.iter().map(|(name, time)| (name.as_str(), *time));
-        text + &slowest("slowest tests", tests.collect())
+        let suites = slowest("most processor time, by test program", suites.collect());
+        let tests = || self.times.iter().map(|(name, time)| (name.as_str(), *time));
+        let by_processor = slowest("most processor time, by test", tests().collect());
+        suites + &by_processor + &longest("longest tests", tests().collect())
     }
 
     /// What failed, and the closing line.
@@ -150,23 +162,73 @@ impl Results {
     }
 }
 
-fn slowest(title: &str, mut rows: Vec<(&str, Duration)>) -> String {
-    rows.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
-    let mut text = format!("{title}:\n");
-    for (name, time) in rows.into_iter().take(SLOW_LISTED) {
-        text += &format!("{:>8.1} s  {name}\n", time.as_secs_f64());
+impl Time {
+    fn seconds(self) -> (f64, f64) {
+        (self.elapsed.as_secs_f64(), self.processor.as_secs_f64())
+    }
+}
+
+fn slowest(title: &str, mut rows: Vec<(&str, Time)>) -> String {
+    rows.sort_by_key(|(_, time)| std::cmp::Reverse(time.processor));
+    table(title, &rows)
+}
+
+fn longest(title: &str, mut rows: Vec<(&str, Time)>) -> String {
+    rows.sort_by_key(|(_, time)| std::cmp::Reverse(time.elapsed));
+    table(title, &rows)
+}
+
+fn table(title: &str, rows: &[(&str, Time)]) -> String {
+    let mut text = format!("{title}:\n{:>10}  {:>10}\n", "processor", "elapsed");
+    for (name, time) in rows.iter().take(SLOW_LISTED) {
+        let (elapsed, processor) = time.seconds();
+        text += &format!("{processor:>8.1} s  {elapsed:>8.1} s  {name}\n");
     }
     text
 }
 
-fn run_one(mut command: Command, output: &Path) -> Result<Ending> {
+/// The same command, in a shell that writes the processor time of its children when the command has ended.
+fn timed(command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "\"$@\"; status=$?; times; exit $status", "sh"]).arg(command.get_program());
+    shell.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        shell.current_dir(folder);
+    }
+    shell
+}
+
+/// Takes the two lines of `times` from the end of the output: of the shell, and of its children.
+fn take_times(output: &mut String) -> Duration {
+    let lines: Vec<&str> = output.trim_end().rsplitn(3, '\n').collect();
+    let (Some(children), Some(rest)) = (lines.first(), lines.get(2)) else { return Duration::ZERO };
+    let seconds = |text: &str| {
+        let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    };
+    let Some(sum) = children.split_whitespace().map(seconds).sum::<Option<f64>>() else { return Duration::ZERO };
+    let length = rest.len();
+    output.truncate(length);
+    Duration::from_secs_f64(sum.max(0.0))
+}
+
+fn run_one(command: Command, output: &Path) -> Result<Ending> {
+    let mut command = timed(&command);
     let file = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     // A group of its own, so that a test which is killed takes the servers it started with it.
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
     let status = wait(&mut child)?;
     let output = std::fs::read(output).with_context(|| format!("cannot read {}", output.display()))?;
-    Ok(Ending { status, output: String::from_utf8_lossy(&output).into_owned() })
+    let mut output = String::from_utf8_lossy(&output).into_owned();
+    let processor = take_times(&mut output);
+    Ok(Ending { status, output, processor })
 }
 
 /// `None` when the command was killed at [`TIME_LIMIT`].
@@ -214,6 +276,16 @@ mod tests {
         assert_eq!(results.times.len(), 3);
         assert!(results.counts().ends_with("1 passed, 2 failed\n"), "{}", results.counts());
         assert!(results.slowest().contains("shell bad"), "{}", results.slowest());
+    }
+
+    #[test]
+    fn processor_time_is_taken_from_the_end_of_the_output() {
+        let mut output = "a line\nanother\n0m0.00s 0m0.01s\n1m2.50s 0m0.50s\n".to_owned();
+        assert_eq!(take_times(&mut output), Duration::from_secs(63));
+        assert_eq!(output, "a line\nanother");
+        let mut other = "panicked\nat the end\nof it\n".to_owned();
+        assert_eq!(take_times(&mut other), Duration::ZERO);
+        assert!(other.ends_with("of it\n"));
     }
 
     #[test]
