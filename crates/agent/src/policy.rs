@@ -7,6 +7,7 @@
 //! Pure. It must never know how people are asked or how calls are carried out.
 
 mod command;
+pub mod limits;
 mod read;
 mod risk;
 
@@ -20,7 +21,6 @@ pub use command::quoted;
 pub use read::PolicyError;
 pub use risk::{Risk, command_risk};
 
-use crate::limits;
 use crate::paths::Place;
 use crate::policy::command::CommandLine;
 use crate::tool::{Approval, Assessment, McpOrigin};

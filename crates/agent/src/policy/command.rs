@@ -16,9 +16,10 @@ mod trace;
 
 use std::ops::Deref;
 
-use crate::limits;
+use crate::limits::COMMAND_BYTES_MAX;
 use crate::policy::command::numbers::Numbers;
 use crate::policy::command::reader::Reader;
+use crate::policy::limits;
 
 /// What a command line runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -131,7 +132,7 @@ impl Word {
 impl CommandLine {
     pub(crate) fn read(text: &str) -> Self {
         let mut line = CommandLine::default();
-        if text.len() > limits::COMMAND_BYTES_MAX {
+        if text.len() > COMMAND_BYTES_MAX {
             line.cannot_judge("it is longer than a command line may be");
             return line;
         }

@@ -3,9 +3,9 @@
 //! Look at [`CommandLine::finish`]. Options that are not known here, and builtins that change how later text is read, make the
 //! line one that cannot be judged. Pure. It must not know risks.
 
-use crate::limits;
 use crate::policy::command::reader::is_reserved;
 use crate::policy::command::{Command, CommandLine, Word, base, is_installed, is_name, is_setting, twists};
+use crate::policy::limits;
 
 /// Programs that run what their words name, in ways that are not read here.
 const RUNNERS: &[&str] = &[

@@ -6,9 +6,9 @@
 mod expansion;
 mod heredoc;
 
-use crate::limits;
 use crate::policy::command::reader::heredoc::Heredoc;
 use crate::policy::command::{Command, CommandLine, Word, is_name};
+use crate::policy::limits;
 
 pub(super) struct Reader<'a> {
     chars: Vec<char>,
