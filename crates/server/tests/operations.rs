@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const CRATES: [&str; 21] = [
     "server",
@@ -75,9 +75,9 @@ fn bounds(text: &str, krate: &str) -> Vec<[String; 3]> {
             comment.push(words.trim());
             continue;
         }
-        // A program has nobody whom it could be public for.
-        let of_a_program = line.strip_prefix("pub(crate) const ").filter(|_| krate == "cli");
-        let public = line.strip_prefix("pub const ").or(of_a_program);
+        // A program, and a module that only its crate uses, have limits that are not public.
+        let of_a_crate = line.strip_prefix("pub(crate) const ").filter(|_| matches!(krate, "cli" | "agent"));
+        let public = line.strip_prefix("pub const ").or(of_a_crate);
         if let Some(rest) = public {
             let mut whole = rest.to_owned();
             while !whole.ends_with(';') {
@@ -95,19 +95,32 @@ fn bounds(text: &str, krate: &str) -> Vec<[String; 3]> {
     found
 }
 
+/// The crate's `limits.rs`, then those of its modules by name.
+fn limits_files(source: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> =
+        std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    let places = std::iter::once(source.to_owned()).chain(folders);
+    places.map(|folder| folder.join("limits.rs")).filter(|file| file.is_file()).collect()
+}
+
 #[test]
 fn every_bound_is_on_the_page() {
     let mut table = String::new();
     for krate in CRATES {
-        let path = root().join("crates").join(krate).join("src/limits.rs");
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let files = limits_files(&root().join("crates").join(krate).join("src"));
+        if files.is_empty() {
+            continue;
+        }
         writeln!(
             table,
             "\n### {krate}\n\n| bound | value | what it is, and what happens at it |\n| --- | --- | --- |"
         )
         .unwrap();
-        for [name, value, words] in bounds(&text, krate) {
-            writeln!(table, "| `{name}` | {value} | {words} |").unwrap();
+        for file in files {
+            for [name, value, words] in bounds(&std::fs::read_to_string(file).unwrap(), krate) {
+                writeln!(table, "| `{name}` | {value} | {words} |").unwrap();
+            }
         }
     }
     table.push('\n');
