@@ -320,6 +320,8 @@ mod tests {
         );
         round("{\n  // a person's note\n  \"a\": \"// not a note\", /* and\n another */ \"b\": 2\n}\n");
         round("{\"hooks\":{\"PreToolUse\":[{\"matcher\":\"Bash\",\"hooks\":[]}]}}");
+        round("{\n\n  \"a\": 1\n\n}\n");
+        round("{\"hooks\": {\"Stop\": []}, \"a\": [1, 2]}\r\n");
     }
 
     #[test]
