@@ -20,8 +20,8 @@ use super::base::{self, Base, Thing};
 use super::folder::{Folder, is_absent};
 use super::ignored::IgnoreRules;
 use super::stage;
-use crate::limits::WORKSPACE_DEPTH_MAX;
 use crate::git;
+use crate::limits::WORKSPACE_DEPTH_MAX;
 use crate::workspace::limits;
 
 /// What was copied.
