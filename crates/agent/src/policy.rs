@@ -337,7 +337,7 @@ fn some<T>(all: bool, things: &[T], wanted: impl Fn(&T) -> bool) -> bool {
 fn begins(words: &[command::Word], prefix: &[String]) -> bool {
     words.len() >= prefix.len()
         && words.iter().zip(prefix).enumerate().all(|(at, (word, wanted))| {
-            !word.dynamic
+            !word.is_dynamic()
                 && (**word == **wanted
                     || (at == 0
                         && !wanted.contains('/')
@@ -350,7 +350,7 @@ fn begins(words: &[command::Word], prefix: &[String]) -> bool {
 fn may_begin(words: &[command::Word], prefix: &[String]) -> bool {
     for (at, wanted) in prefix.iter().enumerate() {
         let Some(word) = words.get(at) else { return false };
-        if word.dynamic {
+        if word.is_dynamic() {
             // A command of an unknown name is asked about in any case.
             return at > 0;
         }

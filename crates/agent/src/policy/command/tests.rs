@@ -470,7 +470,7 @@ proptest! {
         let read = CommandLine::read(&quoted(&line));
         let texts: Vec<&str> = read.commands[0].words.iter().map(|word| &**word).collect();
         prop_assert_eq!(&texts, &line);
-        prop_assert!(read.commands[0].words.iter().all(|word| !word.dynamic));
+        prop_assert!(read.commands[0].words.iter().all(|word| !word.is_dynamic()));
         prop_assert_eq!((read.commands.len(), read.unjudged, read.redirects.len()), (1, None, 0));
     }
 
