@@ -216,7 +216,7 @@ fn wrong<'d>(node: Node<'d>, expected: &str, amiss: &mut dyn FnMut(Misfit<'d>)) 
     let found = match node.sort() {
         Sort::Text => format!("`{}`", quote(node.raw())),
         Sort::Number | Sort::Bool => node.raw().to_owned(),
-        other => other.says().to_owned(),
+        other => other.with_article().to_owned(),
     };
     amiss(Misfit { node, kind: MisfitKind::Wrong(format!("{found} is not {expected}")) });
 }

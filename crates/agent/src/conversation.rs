@@ -6,6 +6,7 @@
 //! named by their artifact until a client fetches them.
 
 mod compact;
+pub mod limits;
 mod messages;
 mod packed;
 mod seed;
@@ -19,7 +20,7 @@ use recount_event::{Event, ForeignId, Payload, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::limits;
+use crate::limits::BYTES_PER_TOKEN;
 use words::Words;
 pub use words::{Picture, Shown};
 
@@ -251,7 +252,7 @@ impl Conversation {
 }
 
 fn tokens(bytes: usize) -> u64 {
-    (bytes / limits::BYTES_PER_TOKEN) as u64
+    (bytes / BYTES_PER_TOKEN) as u64
 }
 
 impl Said {

@@ -9,6 +9,7 @@
 mod call;
 mod claude;
 mod hook;
+pub mod limits;
 mod matcher;
 mod names;
 mod process;

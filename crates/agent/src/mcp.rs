@@ -12,6 +12,7 @@ mod era;
 mod fault;
 mod headers;
 mod http;
+pub mod limits;
 mod link;
 mod listing;
 mod message;

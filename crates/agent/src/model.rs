@@ -6,6 +6,7 @@
 pub mod anthropic;
 mod failure;
 mod http;
+pub mod limits;
 pub mod openai;
 mod patience;
 mod pattern;
@@ -34,8 +35,6 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use recount_event::family::turn::StopReason;
 use serde_json::Value;
-
-use crate::limits;
 
 /// A conversation to go on with.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,6 +6,7 @@
 
 mod apply;
 mod binary;
+mod limits;
 mod names;
 mod parse;
 mod write;

@@ -7,6 +7,7 @@
 //!
 //! It must never know tools, events or policy.
 
+pub mod limits;
 mod place;
 mod write;
 
@@ -207,7 +208,7 @@ pub(crate) fn open_beneath(
         resolve |= ResolveFlags::NO_SYMLINKS;
     }
     // EAGAIN: something was renamed meanwhile, and the kernel could not be sure about a `..`.
-    for _ in 0..crate::limits::OPEN_ATTEMPTS_MAX {
+    for _ in 0..limits::OPEN_ATTEMPTS_MAX {
         match rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             // EPERM is what older container filters say to a call they do not know.

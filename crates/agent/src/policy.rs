@@ -7,6 +7,7 @@
 //! Pure. It must never know how people are asked or how calls are carried out.
 
 mod command;
+pub mod limits;
 mod read;
 mod risk;
 
@@ -20,7 +21,6 @@ pub use command::quoted;
 pub use read::PolicyError;
 pub use risk::{Risk, command_risk};
 
-use crate::limits;
 use crate::paths::Place;
 use crate::policy::command::CommandLine;
 use crate::tool::{Approval, Assessment, McpOrigin};
@@ -337,7 +337,7 @@ fn some<T>(all: bool, things: &[T], wanted: impl Fn(&T) -> bool) -> bool {
 fn begins(words: &[command::Word], prefix: &[String]) -> bool {
     words.len() >= prefix.len()
         && words.iter().zip(prefix).enumerate().all(|(at, (word, wanted))| {
-            !word.dynamic
+            !word.is_dynamic()
                 && (**word == **wanted
                     || (at == 0
                         && !wanted.contains('/')
@@ -350,7 +350,7 @@ fn begins(words: &[command::Word], prefix: &[String]) -> bool {
 fn may_begin(words: &[command::Word], prefix: &[String]) -> bool {
     for (at, wanted) in prefix.iter().enumerate() {
         let Some(word) = words.get(at) else { return false };
-        if word.dynamic {
+        if word.is_dynamic() {
             // A command of an unknown name is asked about in any case.
             return at > 0;
         }

@@ -24,6 +24,7 @@ mod hierarchies;
 pub(crate) mod known;
 #[cfg(target_os = "linux")]
 mod landlock;
+pub mod limits;
 #[cfg(target_os = "linux")]
 mod measure;
 #[cfg(target_os = "linux")]
@@ -328,7 +329,7 @@ impl Sandbox {
             environment: self.environment(order),
             room: RoomPlan {
                 bytes: self.settings.workspace_bytes,
-                entries: crate::limits::COMMAND_WORKSPACE_ENTRIES,
+                entries: limits::COMMAND_WORKSPACE_ENTRIES,
                 in_place: !self.places.is_copy(&workspace),
                 known: self.known.of(&workspace),
             },

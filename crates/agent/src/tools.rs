@@ -20,6 +20,7 @@ mod glob;
 mod grep;
 mod hand_off;
 pub(crate) mod input;
+pub mod limits;
 mod multi_edit;
 mod output;
 mod read_file;
@@ -35,7 +36,7 @@ mod write_file;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::limits;
+use crate::limits::NAMED_CHARS_MAX;
 use crate::model::ToolSpec;
 use crate::sandbox::Sandbox;
 use crate::schema;
@@ -171,7 +172,7 @@ pub(crate) fn cut_bytes(mut text: String, most: usize) -> String {
 
 /// Names come from outside and go into messages.
 fn shortened(name: &str) -> String {
-    name.chars().take(limits::NAMED_CHARS_MAX).collect()
+    name.chars().take(NAMED_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod fetch_tool;
 mod guard;
 mod html;
 mod http_tool;
+pub mod limits;
 mod private;
 mod provider;
 mod request;
@@ -32,7 +33,6 @@ use self::request::RESERVED;
 use self::resolve::{NameResolver, SystemResolver};
 pub use self::settings::{HostSettings, SearchSettings, WebSettings, WebSettingsError};
 use crate::headers::{HeaderSources, SecretHeaders};
-use crate::limits;
 use crate::model::Secret;
 use crate::tools::Tools;
 

@@ -14,6 +14,7 @@ mod copy;
 mod folder;
 mod gits;
 mod ignored;
+mod limits;
 pub(crate) mod patched;
 mod stage;
 

@@ -43,6 +43,8 @@ pub enum Reason {
     Surrogate,
     /// Nesting beyond this many levels.
     TooDeep(usize),
+    /// A text of more than this many bytes, which only [`crate::Reader`] refuses.
+    TooLong(usize),
     /// The text ends within a string.
     Unterminated,
     /// No value begins like this.
@@ -66,6 +68,7 @@ impl fmt::Display for Reason {
             Reason::Rest => "something follows the value",
             Reason::Surrogate => "half of a surrogate pair stands alone",
             Reason::TooDeep(levels) => return write!(f, "nested deeper than {levels} levels"),
+            Reason::TooLong(bytes) => return write!(f, "longer than {bytes} bytes"),
             Reason::Unterminated => "the text ends within a string",
             Reason::Value => "no JSON value begins like this",
         })

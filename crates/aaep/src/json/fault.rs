@@ -1,35 +1,6 @@
 //! Errors of a JSON text, with their places. It must not look for them.
 
-use std::fmt;
-
-/// A place in a text, as people count: from 1, columns in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    pub line: usize,
-    pub column: usize,
-}
-
-impl Place {
-    /// The place of a byte offset.
-    pub fn of(text: &str, offset: usize) -> Self {
-        let mut end = offset.min(text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let before = &text[..end];
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        Place {
-            line: before.bytes().filter(|byte| *byte == b'\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {} column {}", self.line, self.column)
-    }
-}
+use recount_json::Place;
 
 /// What is wrong with a text that is to be JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

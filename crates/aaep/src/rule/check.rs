@@ -55,7 +55,7 @@ pub(crate) fn syntax(error: &SyntaxError, findings: &mut Findings) {
 }
 
 pub(crate) fn not_an_object(node: Node<'_>, text: &str, findings: &mut Findings) {
-    let says = node.sort().says();
+    let says = node.sort().with_article();
     findings.add(&rules::JSON_OBJECT, text, Some(node), String::new, || {
         format!("{says} where an object is expected")
     });
@@ -169,7 +169,7 @@ fn unknown(event: &Reading<'_>, allowed: u128, text: &str, findings: &mut Findin
             // An extension's own type has the fields that the extension gives it.
         } else if is_localized(&name) {
             if value.str().is_none_or(|text| text.is_empty()) {
-                let message = || format!("{} where a text is expected", value.sort().says());
+                let message = || format!("{} where a text is expected", value.sort().with_article());
                 findings.add(&rules::LOCALIZED_FORM, text, Some(value), path, message);
             }
         } else if is_raw(&name) {

@@ -4,7 +4,7 @@ use super::measure::{Risk, stakes};
 use super::spoken::{self, Spoken};
 use super::{Findings, secret};
 use crate::field::Field;
-use crate::json::Node;
+use crate::json::{Node, big_integer, long_string};
 use crate::kind::Kind;
 use crate::limits;
 use crate::quote::quote;
@@ -290,12 +290,12 @@ fn sizes(event: &Reading<'_>, text: &str, findings: &mut Findings) {
         let depth = doc.depth();
         findings.add(&rules::SIZE_DEPTH, text, Some(event.node()), String::new, || format!("{depth} levels"));
     }
-    if let Some(node) = doc.long_string() {
+    if let Some(node) = long_string(doc) {
         let length = node.raw().len();
         let path = || doc.path_at(node.offset());
         findings.add(&rules::SIZE_STRING, text, Some(node), path, || format!("{length} bytes"));
     }
-    if let Some(node) = doc.big_integer() {
+    if let Some(node) = big_integer(doc) {
         let path = || doc.path_at(node.offset());
         let message = || format!("`{}` is beyond 2^53", quote(node.raw()));
         findings.add(&rules::BIG_INTEGER, text, Some(node), path, message);

@@ -51,7 +51,7 @@ impl Event {
         let mut reader = Reader::new();
         let doc = reader.read(text)?;
         let Some(reading) = Reading::of(doc) else {
-            let reason = format!("{} where an event is expected", doc.root().sort().says());
+            let reason = format!("{} where an event is expected", doc.root().sort().with_article());
             return Err(ParseError {
                 place: Place::of(text, doc.root().offset()),
                 path: String::new(),

@@ -1,7 +1,7 @@
 //! Texts that are no JSON for everybody: each fault has its name, its line, its column and its path.
 
 use proptest::prelude::*;
-use recount_aaep::json::{Fault, Node, Reader, Sort};
+use recount_aaep::json::{Fault, Node, Reader, Sort, big_integer};
 
 fn fault(text: &str) -> (Fault, usize, usize, String) {
     let mut reader = Reader::new();
@@ -83,7 +83,7 @@ fn values_are_found_where_they_are() {
     assert_eq!(b.lengths(), (3, 4));
     assert_eq!(doc.path_at(b.offset()), "a[1].b");
     assert_eq!(doc.root().get("c").unwrap().int(), Some(-25));
-    assert_eq!(doc.big_integer().unwrap().raw(), "9007199254740993");
+    assert_eq!(big_integer(doc).unwrap().raw(), "9007199254740993");
     assert_eq!(doc.depth(), 3);
 }
 

@@ -6,7 +6,8 @@
 use recount_event::family::context::Compacted;
 
 use super::{Conversation, ModelTurn, Place, Placed, Said, Words};
-use crate::limits;
+use crate::conversation::limits;
+use crate::limits::BYTES_PER_TOKEN;
 
 const HEAD: &str = "What was said before this, shortened:";
 
@@ -112,7 +113,7 @@ impl Conversation {
 }
 
 pub(super) fn bytes(tokens: u64) -> usize {
-    usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(limits::BYTES_PER_TOKEN)
+    usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN)
 }
 
 /// The lines of an extract that is there already, and further ones; the oldest are left out where there is no room.

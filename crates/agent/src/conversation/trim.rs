@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::compact::bytes;
 use super::{Asked, Conversation, ModelTurn, Said, StoredResult, Words};
-use crate::limits;
+use crate::conversation::limits;
 use crate::tools::read_result::READ_RESULT;
 
 impl Conversation {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::matcher::Matcher;
 use super::names;
 use super::settings::{HookCommand, HookEvent, HookSettings, HookSettingsError, HookStyle, OnFailure};
-use crate::limits;
+use crate::hooks::limits;
 use crate::mcp;
 use crate::model::Secret;
 use crate::tools::{COMMAND_TOOLS, Tools};

@@ -13,7 +13,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-use crate::limits;
+use crate::hooks::limits;
+use crate::limits::DRAIN_WAIT;
 use crate::sandbox::process::{Exit, Process, signal_name};
 
 /// One run of a program.
@@ -206,7 +207,7 @@ async fn write(input: &mut Option<pipe::Sender>, unwritten: &[u8]) -> std::io::R
 
 /// When nothing has come for long enough, from now on.
 fn drain_end() -> Instant {
-    recount_world::moment() + limits::DRAIN_WAIT
+    recount_world::moment() + DRAIN_WAIT
 }
 
 async fn until(at: Option<Instant>) {

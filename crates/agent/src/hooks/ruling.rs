@@ -3,7 +3,7 @@
 //! Look at [`by_status`]. Pure.
 
 use super::process::{HookFault, HookReply};
-use crate::limits;
+use crate::hooks::limits;
 use crate::tools::cut_bytes;
 
 /// The answer of a hook before a call.

@@ -81,10 +81,10 @@ pub enum OnFailure {
 pub enum HookSettingsError {
     #[error(
         "hooks: {name:?} is not a valid name of a hook; use 1 to {} letters, digits, `-` and `_`",
-        crate::limits::HOOK_NAME_CHARS_MAX
+        super::limits::HOOK_NAME_CHARS_MAX
     )]
     Name { name: String },
-    #[error("hooks: {count} hooks are configured; use at most {}", crate::limits::HOOKS_MAX)]
+    #[error("hooks: {count} hooks are configured; use at most {}", super::limits::HOOKS_MAX)]
     TooMany { count: usize },
     #[error("hooks.{hook}.{key}: {why}")]
     Key { hook: String, key: &'static str, why: String },

@@ -15,7 +15,8 @@ use super::http::{Http, Subject};
 use super::message;
 use super::pipes::{Pipes, ReadQuota};
 use super::server::{McpServer, McpTransport};
-use crate::limits;
+use crate::limits::NAMED_CHARS_MAX;
+use crate::mcp::limits;
 use crate::sandbox::Sandbox;
 
 /// Errors by which a server of the newer era says no: another version, a capability that is missing, wrong headers.
@@ -108,7 +109,7 @@ impl Connection {
             .map_err(|_| Fault::new(code::TIMEOUT, "the server did not answer initialize in time"))??;
         let version = began.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         let Some(version) = WITH_INITIALIZE.iter().find(|known| **known == version) else {
-            let version: String = version.chars().take(limits::NAMED_CHARS_MAX).collect();
+            let version: String = version.chars().take(NAMED_CHARS_MAX).collect();
             return Err(Fault::new(
                 code::GARBLED,
                 format!(
@@ -322,7 +323,7 @@ fn declined(asked: &Map<String, Value>) -> Result<Map<String, Value>, Fault> {
             "elicitation/create" => json!({ "action": "decline" }),
             "roots/list" => json!({ "roots": [] }),
             other => {
-                let other: String = other.chars().take(limits::NAMED_CHARS_MAX).collect();
+                let other: String = other.chars().take(NAMED_CHARS_MAX).collect();
                 let why = format!("the server wants {other:?} of this client, which does not offer it");
                 return Err(Fault::new(code::INPUT_REQUIRED, why));
             }

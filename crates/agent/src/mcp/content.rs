@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::limits;
+use crate::limits::PICTURE_BYTES_MAX;
+use crate::mcp::limits;
 
 /// What a call brought.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -100,8 +101,8 @@ impl ToolResult {
             "which is not shown".to_owned()
         } else if self.image.is_some() {
             "which is not shown: only the first one is".to_owned()
-        } else if data.len() / 4 * 3 > limits::PICTURE_BYTES_MAX {
-            format!("which is not shown: it has more than {} bytes", limits::PICTURE_BYTES_MAX)
+        } else if data.len() / 4 * 3 > PICTURE_BYTES_MAX {
+            format!("which is not shown: it has more than {PICTURE_BYTES_MAX} bytes")
         } else {
             match STANDARD.decode(data) {
                 Ok(bytes) => {

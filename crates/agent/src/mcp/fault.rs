@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::limits;
+use crate::mcp::limits;
 use crate::tools::cut_bytes;
 
 /// The codes of calls that failed, as events have them.

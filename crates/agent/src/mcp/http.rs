@@ -15,7 +15,8 @@ use super::headers;
 use super::message::{self, Incoming};
 use super::pipes::ReadQuota;
 use crate::headers::SecretHeaders;
-use crate::limits;
+use crate::limits::MODEL_ERROR_BODY_BYTES_MAX;
+use crate::mcp::limits;
 use crate::model::{http_client, innermost};
 
 const SESSION: &str = "mcp-session-id";
@@ -198,7 +199,7 @@ impl Http {
 
 /// A body of bounded length; of an error the beginning is enough.
 async fn whole(response: Response, quota: &mut ReadQuota, is_error: bool) -> Result<Vec<u8>, Fault> {
-    let most = if is_error { limits::MODEL_ERROR_BODY_BYTES_MAX } else { limits::MCP_MESSAGE_BYTES_MAX };
+    let most = if is_error { MODEL_ERROR_BODY_BYTES_MAX } else { limits::MCP_MESSAGE_BYTES_MAX };
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {

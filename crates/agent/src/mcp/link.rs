@@ -15,7 +15,7 @@ use super::connection::{Connection, ServerPlace};
 use super::fault::{Fault, code};
 use super::listing::{ListedTool, Listing};
 use super::server::{McpServer, McpServers};
-use crate::limits;
+use crate::mcp::limits;
 
 /// Where the processes of a run's servers work.
 #[derive(Clone)]

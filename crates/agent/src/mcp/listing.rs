@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::names;
-use crate::limits;
+use crate::limits::NAMED_CHARS_MAX;
+use crate::mcp::limits;
 use crate::tools::cut_bytes;
 
 /// What became of a list.
@@ -69,7 +70,7 @@ impl Listing {
 impl ListedTool {
     fn read(mut value: Value) -> Result<ListedTool, String> {
         let name = value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let shown: String = name.chars().take(limits::NAMED_CHARS_MAX).collect();
+        let shown: String = name.chars().take(NAMED_CHARS_MAX).collect();
         if name.is_empty()
             || name.len() > limits::MCP_TOOL_NAME_BYTES_MAX
             || name.chars().any(char::is_control)

@@ -2,7 +2,7 @@
 //!
 //! Pure. Look at [`tool_name`] and [`server_of`].
 
-use crate::limits;
+use crate::mcp::limits;
 use crate::model::plain_name;
 
 /// How every such name begins.
@@ -42,6 +42,7 @@ pub(crate) fn is_meant(entry: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MODEL_TOOL_NAME_CHARS_MAX;
 
     #[test]
     fn names_have_their_server_and_what_providers_take() {
@@ -50,7 +51,7 @@ mod tests {
         assert_eq!(server_of("mcp__s__a__b"), Some("s"));
         assert_eq!(server_of("mcp__git_hub__x"), Some("git_hub"));
         assert_eq!((server_of("mcp__s"), server_of("read_file")), (None, None));
-        assert_eq!(tool_name("s", &"x".repeat(99)).len(), limits::MODEL_TOOL_NAME_CHARS_MAX);
+        assert_eq!(tool_name("s", &"x".repeat(99)).len(), MODEL_TOOL_NAME_CHARS_MAX);
         for good in ["a", "git-hub", "git_hub", "A1"] {
             assert!(is_server_name(good), "{good}");
         }

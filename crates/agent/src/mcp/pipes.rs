@@ -11,7 +11,8 @@ use tokio::net::unix::pipe;
 
 use super::fault::{Fault, code};
 use super::message::{self, Incoming};
-use crate::limits;
+use crate::limits::{NAMED_CHARS_MAX, READ_AT_ONCE_BYTES, TERM_GRACE};
+use crate::mcp::limits;
 use crate::sandbox::process::{Exit, Process, StartError, signal_name};
 use crate::sandbox::{Order, Sandbox};
 
@@ -145,7 +146,7 @@ impl Pipes {
     /// Takes what has come already, without waiting for more.
     pub(crate) fn drain(&mut self, heard: &mut (dyn FnMut(&str) + Send)) -> Result<(), Fault> {
         let mut quota = ReadQuota::new();
-        let mut room = vec![0; limits::READ_AT_ONCE_BYTES];
+        let mut room = vec![0; READ_AT_ONCE_BYTES];
         loop {
             while let Some(line) = self.next_line()? {
                 match self.read(&line)? {
@@ -177,7 +178,7 @@ impl Pipes {
 
     /// Reads or writes the next piece; answers how many bytes came from standard output.
     async fn step(&mut self) -> Result<usize, Fault> {
-        let mut room = vec![0; limits::READ_AT_ONCE_BYTES];
+        let mut room = vec![0; READ_AT_ONCE_BYTES];
         let mut complaint = [0; 4096];
         let (has_unwritten, errors_open) = (!self.unwritten.is_empty(), !self.errors_ended);
         tokio::select! {
@@ -244,8 +245,7 @@ impl Pipes {
         if incoming.is_none() {
             self.odd_lines += 1;
             if self.odd_lines > limits::MCP_ODD_LINES_MAX {
-                let shown =
-                    String::from_utf8_lossy(&line[..line.len().min(limits::NAMED_CHARS_MAX)]).into_owned();
+                let shown = String::from_utf8_lossy(&line[..line.len().min(NAMED_CHARS_MAX)]).into_owned();
                 let most = limits::MCP_ODD_LINES_MAX;
                 return Err(Fault::new(
                     code::GARBLED,
@@ -262,7 +262,7 @@ impl Pipes {
     async fn ended(&mut self) -> Fault {
         self.process.stop();
         let exit = tokio::time::timeout(END_WAIT, self.process.ended()).await.unwrap_or_default();
-        let mut room = vec![0; limits::READ_AT_ONCE_BYTES];
+        let mut room = vec![0; READ_AT_ONCE_BYTES];
         while let Ok(count @ 1..) = self.errors.try_read(&mut room) {
             self.complained(&room[..count]);
         }
@@ -274,7 +274,7 @@ impl Pipes {
 }
 
 /// How long the exit status of a server is waited for that has closed its output.
-const END_WAIT: Duration = Duration::from_secs(limits::TERM_GRACE.as_secs() + 1);
+const END_WAIT: Duration = Duration::from_secs(TERM_GRACE.as_secs() + 1);
 
 fn in_words(exit: Exit) -> String {
     match exit {

@@ -13,7 +13,8 @@ use super::headers;
 use super::http::HttpEndpoint;
 use super::names;
 use super::settings::{McpServerSettings, McpSettings, McpSettingsError};
-use crate::limits;
+use crate::limits::NAMED_CHARS_MAX;
+use crate::mcp::limits;
 use crate::model::Secret;
 use crate::sandbox::Sandbox;
 use crate::tool::Approval;
@@ -144,7 +145,7 @@ impl McpServers {
         } else {
             format!("there are {}", known.join(", "))
         };
-        let name: String = name.chars().take(limits::NAMED_CHARS_MAX).collect();
+        let name: String = name.chars().take(NAMED_CHARS_MAX).collect();
         Err(format!(
             "`{name}` names no tool of an MCP server; write `mcp__SERVER__TOOL` or `mcp__SERVER__*`; {known}"
         ))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::link::{Link, RunPlace};
 use super::server::McpServers;
 use super::tool::McpTool;
-use crate::limits;
+use crate::mcp::limits;
 use crate::tool::Tool;
 
 /// See the file's head.

@@ -47,12 +47,12 @@ pub struct McpServerSettings {
 pub enum McpSettingsError {
     #[error(
         "mcp.servers: {name:?} cannot be the name of a server; use 1 to {} letters, digits, `-` and single `_`",
-        crate::limits::MCP_SERVER_NAME_CHARS_MAX
+        super::limits::MCP_SERVER_NAME_CHARS_MAX
     )]
     Name { name: String },
     #[error(
         "mcp.servers: {count} servers are configured, and there may be at most {}",
-        crate::limits::MCP_SERVERS_MAX
+        super::limits::MCP_SERVERS_MAX
     )]
     TooMany { count: usize },
     #[error("mcp.servers.{server}: set either command or url")]

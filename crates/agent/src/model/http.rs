@@ -19,7 +19,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Failure, Patience, failure};
-use crate::limits;
+use crate::limits::MODEL_ERROR_BODY_BYTES_MAX;
+use crate::model::limits;
 
 /// Something that must not be shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -211,9 +212,9 @@ impl Endpoint {
         let mut chunks = response.bytes_stream();
         let reading = async {
             while let Some(Ok(chunk)) = chunks.next().await {
-                let room = limits::MODEL_ERROR_BODY_BYTES_MAX - body.len();
+                let room = MODEL_ERROR_BODY_BYTES_MAX - body.len();
                 body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if body.len() == limits::MODEL_ERROR_BODY_BYTES_MAX {
+                if body.len() == MODEL_ERROR_BODY_BYTES_MAX {
                     break;
                 }
             }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::limits;
+use crate::model::limits;
 
 /// Bounds of silence. They bound waits for bytes, never a whole answer, which may take as long as it goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

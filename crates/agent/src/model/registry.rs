@@ -21,7 +21,7 @@ use super::{
     Capability, Endpoint, EndpointError, Model, Models, Patience, Price, Prices, Reply, Request, Rewrite,
     Rewrites, Secret, anthropic, openai,
 };
-use crate::limits;
+use crate::model::limits;
 
 /// All that is configured of models: `[models]`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -24,7 +24,7 @@ use self::script::{
     FailureKind, Pace, Script, ScriptError, ScriptPosition, ScriptedCall, ScriptedFailure, Turn,
 };
 use super::{Capability, Failure, Message, Model, Part, Patience, Piece, Reply, Request, Usage, failure};
-use crate::limits;
+use crate::model::limits;
 
 /// A provider whose models are scripts: one for all names, or one for each.
 pub struct Scripted {

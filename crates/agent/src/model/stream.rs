@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::http::{Chunks, Endpoint};
 use super::{Failure, Piece, Reply, failure};
-use crate::limits;
+use crate::model::limits;
 
 /// What the events of a provider say.
 pub(super) trait Protocol: Send {

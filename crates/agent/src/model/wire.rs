@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Failure, Message, Piece, Request, failure};
-use crate::limits;
+use crate::limits::{MODEL_CALLS_MAX, MODEL_TOOL_NAME_CHARS_MAX};
+use crate::model::limits;
 
 /// A call whose input comes in pieces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,10 +39,10 @@ pub(super) struct CallRoom {
 impl CallRoom {
     pub(super) fn take_call(&mut self, who: &str) -> Result<(), Failure> {
         self.calls += 1;
-        if self.calls <= limits::MODEL_CALLS_MAX {
+        if self.calls <= MODEL_CALLS_MAX {
             return Ok(());
         }
-        let limit = limits::MODEL_CALLS_MAX;
+        let limit = MODEL_CALLS_MAX;
         Err(malformed(who, &format!("makes more than {limit} calls (MODEL_CALLS_MAX)")))
     }
 
@@ -144,7 +145,7 @@ pub(super) fn object(input: &Value) -> Value {
 pub(crate) fn plain_name(name: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     let name = name.chars().map(|letter| if plain(letter) { letter } else { '_' });
-    let name: String = name.take(limits::MODEL_TOOL_NAME_CHARS_MAX).collect();
+    let name: String = name.take(MODEL_TOOL_NAME_CHARS_MAX).collect();
     if name.is_empty() { "_".to_owned() } else { name }
 }
 

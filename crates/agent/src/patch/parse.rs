@@ -6,7 +6,7 @@ use super::binary::{BinaryKind, BinaryPiece};
 use super::{
     FileMode, FilePatch, Hunk, HunkLine, Mark, PatchContent, PatchSide, TreePatch, TreePatchError, names,
 };
-use crate::limits;
+use crate::patch::limits;
 
 /// A diff line by line, without their newlines.
 struct DiffLines<'a> {

@@ -16,9 +16,10 @@ mod trace;
 
 use std::ops::Deref;
 
-use crate::limits;
+use crate::limits::COMMAND_BYTES_MAX;
 use crate::policy::command::numbers::Numbers;
 use crate::policy::command::reader::Reader;
+use crate::policy::limits;
 
 /// What a command line runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,27 +56,44 @@ pub(crate) struct Command {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) text: String,
-    /// Whether the shell may make something else of it, or several words, or none.
-    pub(crate) dynamic: bool,
-    /// Whether its first character is unknown, so that it may be an option.
-    pub(crate) opens: bool,
-    /// Without quotes and expansions: only such a word can be a word of the shell's grammar.
-    plain: bool,
+    certainty: Certainty,
+    expansions: Vec<Expansion>,
+    /// Each at most once.
+    patterns: Vec<Pattern>,
+    /// Whether a part of it is in quotes or after a backslash.
+    is_quoted: bool,
     /// Whether it begins with an unquoted `name=`.
     assigns: bool,
-    /// Simple variables in it.
-    names: Vec<String>,
-    /// Whether one of them is unquoted.
-    bare: bool,
-    /// Whether it has an expansion that is not a simple variable or a number.
-    unsure: bool,
-    /// Whether an expansion other than a simple variable may make several words of it.
-    splits: bool,
-    tilde: bool,
-    braces: bool,
-    globs: bool,
-    /// Length of the text after an arithmetic expansion, to see whether it is the whole value.
-    number_end: Option<usize>,
+}
+
+/// How much of a word its text shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Certainty {
+    #[default]
+    Known,
+    /// The shell may make something else of it, or several words, or none.
+    Dynamic,
+    /// The same, and its first character is unknown, so that it may be an option.
+    DynamicFromStart,
+}
+
+/// What the shell puts into a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Expansion {
+    /// A simple variable.
+    Variable { name: String, is_quoted: bool },
+    /// What can only be a number; with the length of the text after it, to see whether it is the whole value.
+    Number { end: usize },
+    /// Anything else. If it splits, it may make several words of one.
+    Other { splits: bool },
+}
+
+/// What the shell replaces in a word by names of files, folders or choices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    Tilde,
+    Brace,
+    Glob,
 }
 
 impl Deref for Word {
@@ -87,31 +105,93 @@ impl Deref for Word {
 }
 
 impl Word {
-    /// Arguments that a command gets from elsewhere.
-    fn unknown() -> Self {
+    /// Arguments that a command gets from elsewhere, or that contain them.
+    fn unknown(text: String) -> Self {
         Word {
-            text: "$".to_owned(),
-            dynamic: true,
-            opens: true,
-            unsure: true,
-            splits: true,
+            text,
+            certainty: Certainty::DynamicFromStart,
+            expansions: vec![Expansion::Other { splits: true }],
             ..Word::default()
+        }
+    }
+
+    /// Whether the shell may make something else of it, or several words, or none.
+    pub(crate) fn is_dynamic(&self) -> bool {
+        self.certainty > Certainty::Known
+    }
+
+    /// Whether its first character is unknown, so that it may be an option.
+    pub(crate) fn has_unknown_start(&self) -> bool {
+        self.certainty == Certainty::DynamicFromStart
+    }
+
+    /// Without quotes and expansions: only such a word can be a word of the shell's grammar.
+    fn is_plain(&self) -> bool {
+        !self.is_quoted && self.expansions.is_empty()
+    }
+
+    fn has(&self, pattern: Pattern) -> bool {
+        self.patterns.contains(&pattern)
+    }
+
+    /// Simple variables in it.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.expansions.iter().filter_map(|expansion| match expansion {
+            Expansion::Variable { name, .. } => Some(&**name),
+            Expansion::Number { .. } | Expansion::Other { .. } => None,
+        })
+    }
+
+    /// Whether a simple variable in it is unquoted.
+    fn has_bare_variable(&self) -> bool {
+        self.expansions
+            .iter()
+            .any(|expansion| matches!(expansion, Expansion::Variable { is_quoted: false, .. }))
+    }
+
+    /// Whether it has an expansion that is not a simple variable or a number.
+    fn is_unsure(&self) -> bool {
+        self.expansions.iter().any(|expansion| matches!(expansion, Expansion::Other { .. }))
+    }
+
+    /// Whether an expansion other than a simple variable may make several words of it.
+    fn splits(&self) -> bool {
+        self.expansions.contains(&Expansion::Other { splits: true })
+    }
+
+    /// Whether its text ends in a number.
+    fn ends_in_number(&self) -> bool {
+        self.expansions.contains(&Expansion::Number { end: self.text.len() })
+    }
+
+    /// Appends what is known only when the shell runs.
+    fn expand(&mut self, expansion: impl FnOnce(usize) -> Expansion) {
+        let is_start = self.text.is_empty();
+        self.certainty =
+            self.certainty.max(if is_start { Certainty::DynamicFromStart } else { Certainty::Dynamic });
+        self.text.push('$');
+        self.expansions.push(expansion(self.text.len()));
+    }
+
+    fn add_pattern(&mut self, pattern: Pattern) {
+        if !self.has(pattern) {
+            self.patterns.push(pattern);
         }
     }
 
     /// Whether blanks in what the shell puts into it make further words, which may begin with anything.
     fn breaks(&self) -> bool {
-        self.bare || self.splits
+        self.has_bare_variable() || self.splits()
     }
 
     /// Whether it is an option, and which one is known only when the shell runs.
     fn is_unknown_option(&self) -> bool {
-        self.dynamic && self.starts_with('-')
+        self.is_dynamic() && self.starts_with('-')
     }
 
     /// Whether patterns or braces make other words of it.
     fn is_several_but_for_blanks(&self) -> bool {
-        self.dynamic && (self.globs || self.braces)
+        self.is_dynamic() && (self.has(Pattern::Glob) || self.has(Pattern::Brace))
     }
 
     /// Whether which option it is, is known only when the shell runs. `--name="$X"` is one of a known name.
@@ -131,7 +211,7 @@ impl Word {
 impl CommandLine {
     pub(crate) fn read(text: &str) -> Self {
         let mut line = CommandLine::default();
-        if text.len() > limits::COMMAND_BYTES_MAX {
+        if text.len() > COMMAND_BYTES_MAX {
             line.cannot_judge("it is longer than a command line may be");
             return line;
         }

@@ -6,8 +6,9 @@ use recount_event::family::approval::{DefaultDecision, Reversibility};
 use recount_event::family::tool::RiskLevel;
 use serde::Deserialize;
 
-use crate::limits;
+use crate::limits::APPROVAL_TIMEOUT_SECONDS_MAX;
 use crate::paths::revision;
+use crate::policy::limits;
 use crate::policy::{Action, Policy, Rule, ToolPattern, is_grave, path_glob};
 use crate::schema::nearest;
 
@@ -157,9 +158,9 @@ impl Rule {
         let command_prefix =
             command_prefix.map(|prefix| prefix.split_whitespace().map(str::to_owned).collect());
         if let Some(seconds) = written.timeout_seconds
-            && !(1..=limits::APPROVAL_TIMEOUT_SECONDS_MAX).contains(&seconds)
+            && !(1..=APPROVAL_TIMEOUT_SECONDS_MAX).contains(&seconds)
         {
-            let most = limits::APPROVAL_TIMEOUT_SECONDS_MAX;
+            let most = APPROVAL_TIMEOUT_SECONDS_MAX;
             return Err(format!("`timeout_seconds` is {seconds} and must be 1 to {most}"));
         }
         let (risk, reversibility) = (

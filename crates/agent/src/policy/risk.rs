@@ -92,7 +92,7 @@ fn runs_what_it_is_given(command: &Command) -> bool {
         "sh", "bash", "dash", "zsh", "ksh", "python", "python3", "perl", "ruby", "node", "php", "eval",
         "source", ".",
     ];
-    let given = command.words[1.min(command.words.len())..].iter().any(|word| word.dynamic);
+    let given = command.words[1.min(command.words.len())..].iter().any(|word| word.is_dynamic());
     INTERPRETERS.contains(&name(command)) && (command.piped || given)
 }
 
@@ -140,10 +140,11 @@ fn is_decided_later(name: &str, args: &[Word]) -> bool {
     /// Their options alone make them grave.
     const OPTIONS: &[&str] =
         &["rm", "chmod", "chown", "chgrp", "rsync", "crontab", "find", "sort", "rg", "date", "file", "tree"];
-    let may_be_option = |words: &[Word]| words.iter().any(|word| word.opens || word.hides_option());
+    let may_be_option =
+        |words: &[Word]| words.iter().any(|word| word.has_unknown_start() || word.hides_option());
     match name {
         "git" => {
-            let verb = args.iter().position(|word| !word.starts_with('-') || word.dynamic);
+            let verb = args.iter().position(|word| !word.starts_with('-') || word.is_dynamic());
             let (before, after) = args.split_at(verb.unwrap_or(args.len()));
             let grave = |verb: &str| {
                 matches!(
@@ -163,15 +164,15 @@ fn is_decided_later(name: &str, args: &[Word]) -> bool {
             may_be_option(before)
                 || after
                     .first()
-                    .is_some_and(|verb| verb.dynamic || (grave(verb) && may_be_option(&after[1..])))
+                    .is_some_and(|verb| verb.is_dynamic() || (grave(verb) && may_be_option(&after[1..])))
         }
         _ if OPTIONS.contains(&name) && args.iter().any(Word::hides_option) => true,
         _ if VERBS.contains(&name) => {
             let verb = args.iter().position(|word| !word.starts_with('-'));
             let first = &args[..verb.map_or(args.len(), |verb| verb + 1)];
-            args.iter().take(2).any(|word| word.opens)
+            args.iter().take(2).any(|word| word.has_unknown_start())
                 || first.iter().any(Word::hides_option)
-                || (!CHANGERS.contains(&name) && verb.is_some_and(|verb| args[verb].dynamic))
+                || (!CHANGERS.contains(&name) && verb.is_some_and(|verb| args[verb].is_dynamic()))
         }
         _ => false,
     }

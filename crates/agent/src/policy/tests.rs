@@ -1,6 +1,7 @@
 //! Verdicts by tables, what is refused when rules are read, and the rule above all rules as a property.
 
 use super::*;
+use crate::limits::{APPROVAL_TIMEOUT_SECONDS_MAX, COMMAND_BYTES_MAX};
 use crate::tool::Targets;
 use proptest::prelude::*;
 
@@ -341,13 +342,13 @@ fn every_bound_of_a_policy_closes() {
         assert!(!reads(&text(limits::RULE_TEXT_CHARS_MAX + 1)), "{key}");
     }
     let waits = |seconds: u64| rule("a", &format!("timeout_seconds = {seconds}"));
-    let most = limits::APPROVAL_TIMEOUT_SECONDS_MAX;
+    let most = APPROVAL_TIMEOUT_SECONDS_MAX;
     assert!(reads(&waits(most)) && !reads(&waits(most + 1)) && !reads(&waits(0)));
     // Patterns that would be large when each choice in them were made, and tables in tables.
     assert!(reads(&rule("a", &format!("path = \"{}\"", "{a,b}".repeat(limits::RULE_TEXT_CHARS_MAX / 5)))));
     assert!(!reads(&format!("rules = {}{}", "[".repeat(100_000), "]".repeat(100_000))));
     // A command line beyond its bound is asked about where a rule allows all, and blocked where a rule blocks all.
-    let long = running(&format!("ls {}", "a".repeat(limits::COMMAND_BYTES_MAX)));
+    let long = running(&format!("ls {}", "a".repeat(COMMAND_BYTES_MAX)));
     for (action, wanted) in [("allow", "ask"), ("ask", "ask"), ("block", "block")] {
         let policy = Policy::parse(&format!("[[rules]]\nid = \"a\"\naction = \"{action}\"")).unwrap();
         assert_eq!(word(&policy.judge("shell_exec", &long, &clone(), None)), wanted);

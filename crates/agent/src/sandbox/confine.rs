@@ -14,7 +14,7 @@ use ::landlock::RulesetCreated;
 
 use super::plan::{Layer, SandboxPlan};
 use super::user::{CommandUser, become_user};
-use crate::limits;
+use crate::sandbox::limits;
 
 /// Bounds that the kernel keeps for each process.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::delegated;
 use super::hierarchies::Hierarchies;
-use crate::limits;
+use crate::sandbox::limits;
 
 /// Processes of ours that are counted with those of the command, and some more, so that who is at its bound is seen to
 /// be beyond what it is allowed.

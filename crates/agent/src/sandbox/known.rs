@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::plan::WorkspaceUsage;
-use crate::limits;
+use crate::sandbox::limits;
 
 /// By their paths.
 #[derive(Debug, Clone, Default)]

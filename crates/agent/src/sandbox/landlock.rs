@@ -14,7 +14,7 @@ use ::landlock::{
 
 use super::places::WRITTEN;
 use super::plan::SandboxPlan;
-use crate::limits;
+use crate::sandbox::limits;
 
 /// The first that keeps signals and abstract sockets inside; an older one would keep less than is promised.
 const NEEDED: ABI = ABI::V6;

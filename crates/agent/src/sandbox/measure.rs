@@ -16,7 +16,8 @@ use rustix::io::Errno;
 
 use super::plan::Held;
 use super::tree::Tree;
-use crate::limits;
+use crate::limits::WORKSPACE_DEPTH_MAX;
+use crate::sandbox::limits;
 
 /// A measurement on its way.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl FolderMeasure {
             }
             match below {
                 None | Some(Err(Errno::NOENT)) => {}
-                Some(Ok(below)) if self.open.len() < limits::WORKSPACE_DEPTH_MAX => self.open.push(below),
+                Some(Ok(below)) if self.open.len() < WORKSPACE_DEPTH_MAX => self.open.push(below),
                 Some(_) => self.is_whole = false,
             }
         }
@@ -173,7 +174,7 @@ mod tests {
     fn what_lies_too_deep_is_not_measured_and_that_is_said() {
         let folder = tempfile::tempdir().unwrap();
         let mut path = folder.path().to_owned();
-        for _ in 0..=limits::WORKSPACE_DEPTH_MAX {
+        for _ in 0..=WORKSPACE_DEPTH_MAX {
             path.push("d");
         }
         fs::create_dir_all(&path).unwrap();

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{SandboxSettings, Surroundings};
-use crate::limits;
+use crate::sandbox::limits;
 
 /// The home of a command under bubblewrap, in its private `/tmp`.
 pub(crate) const BWRAP_HOME: &str = "/tmp/home";

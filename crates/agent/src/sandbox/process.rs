@@ -17,8 +17,9 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use crate::limits;
+use crate::limits::{MODEL_ERROR_MESSAGE_BYTES_MAX, TERM_GRACE};
 use crate::sandbox::known::Workspace;
+use crate::sandbox::limits;
 pub use crate::sandbox::plan::{Exit, Full, FullWorkspace, Limit};
 use crate::sandbox::plan::{News, SandboxPlan, Wish};
 
@@ -132,12 +133,12 @@ impl Process {
         Some((self.stdout.take()?, self.stderr.take()?))
     }
 
-    /// Asks the command to end; what is left of it after [`limits::TERM_GRACE`] is killed.
+    /// Asks the command to end; what is left of it after [`TERM_GRACE`] is killed.
     pub fn stop(&mut self) {
         if self.kill_at.is_some() {
             return;
         }
-        let mut patience = limits::TERM_GRACE;
+        let mut patience = TERM_GRACE;
         match &self.holder {
             Holder::Warden { .. } => {
                 self.say(Wish::Stop);
@@ -240,7 +241,7 @@ impl Process {
 
     /// What was written to stderr, in short.
     fn complaint(&mut self) -> String {
-        let mut said = vec![0; limits::MODEL_ERROR_MESSAGE_BYTES_MAX];
+        let mut said = vec![0; MODEL_ERROR_MESSAGE_BYTES_MAX];
         let count = self.stderr.as_ref().and_then(|pipe| pipe.try_read(&mut said).ok()).unwrap_or(0);
         String::from_utf8_lossy(&said[..count]).trim().to_owned()
     }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::measure::{FolderMeasure, without_names};
 use super::plan::{Full, Held, RoomPlan, WorkspaceUsage};
 use super::tree::Tree;
-use crate::limits;
+use crate::sandbox::limits;
 
 /// The watch over a command's writing.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::fs;
 
 use rustix::process::{Pid, Signal};
 
-use crate::limits;
+use crate::sandbox::limits;
 
 /// One process below the warden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,8 @@ use super::stage::MountCopies;
 use super::tree::Tree;
 use super::user::{self, CommandUser};
 use super::{bwrap, confine, landlock, modes, places, seccomp};
-use crate::limits;
+use crate::limits::TERM_GRACE;
+use crate::sandbox::limits;
 
 /// The first argument of this program when it is to be a warden.
 pub(crate) const WORD: &str = "__sandbox";
@@ -403,7 +404,7 @@ fn hold(
             match line.next::<Wish>() {
                 Ok(Some(Wish::Stop)) => {
                     Tree::below(own, limits::TREE_MEMBERS_MAX).signal(running.depth, Signal::TERM);
-                    kill_at.get_or_insert(recount_world::moment() + limits::TERM_GRACE);
+                    kill_at.get_or_insert(recount_world::moment() + TERM_GRACE);
                 }
                 Ok(Some(Wish::Kill) | None) | Err(_) => kill_tree(running),
             }

@@ -8,10 +8,11 @@ use recount_event::{ForeignId, Json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
+use crate::limits::APPROVAL_TIMEOUT_SECONDS_MAX;
 use crate::tool::{Ask, Assessment, Job, Outcome, Tool};
 use crate::tools::ending::Stop;
 use crate::tools::input;
+use crate::tools::limits;
 
 pub(crate) struct AskUser;
 
@@ -55,7 +56,7 @@ impl Tool for AskUser {
                     "description": "The answer to go on with when nobody answers in time."
                 },
                 "timeout_seconds": {
-                    "type": "integer", "minimum": 1, "maximum": limits::APPROVAL_TIMEOUT_SECONDS_MAX,
+                    "type": "integer", "minimum": 1, "maximum": APPROVAL_TIMEOUT_SECONDS_MAX,
                     "description": "How long to wait for an answer."
                 }
             },

@@ -13,11 +13,11 @@ use recount_event::{Draft, ForeignId, Json, Payload, time};
 use serde_json::Value;
 
 use crate::approved::DIFF;
-use crate::limits;
 use crate::paths::{Expected, Found, Links, PathError, Place, Root, Written, io_failed, revision};
 use crate::tool::{FileChange, Job, Keep, Preview, Target};
 use crate::tools::diff::{self, Patch};
 use crate::tools::ending::{Stop, aside};
+use crate::tools::limits;
 use crate::tools::read_file::is_binary;
 
 /// What a change is told as.

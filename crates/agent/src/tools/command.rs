@@ -9,11 +9,12 @@ use recount_event::family::shell::{Command, Exited, Stream};
 use recount_event::{Draft, ForeignId, Payload};
 use tokio::time::Instant;
 
-use crate::limits;
+use crate::limits::{DRAIN_WAIT, READ_AT_ONCE_BYTES};
 use crate::sandbox::process::{Exit, FullWorkspace, Limit, Process, signal_name};
 use crate::sandbox::{Order, Sandbox, SandboxSettings};
 use crate::tool::{Cancel, Gone, How, Job, Outcome, OutputInLog};
 use crate::tools::ending::{Stop, first_line};
+use crate::tools::limits;
 use crate::tools::output::{OutputTold, Side};
 
 /// What is run.
@@ -86,7 +87,7 @@ async fn carry_out(sandbox: &Sandbox, job: Job<'_>, wanted: CommandPlan) -> Resu
     let mut watch = RunningCommand {
         process,
         sides: [Side::new(Stream::Stdout, stdout, redactor), Side::new(Stream::Stderr, stderr, redactor)],
-        room: vec![0; 2 * limits::READ_AT_ONCE_BYTES].into_boxed_slice(),
+        room: vec![0; 2 * READ_AT_ONCE_BYTES].into_boxed_slice(),
         all: OutputTold::default(),
         exit: None,
         cut: None,
@@ -196,7 +197,7 @@ impl RunningCommand {
         let (wall, over) = (self.wall, self.exit.is_some());
         let open_sides_are_idle = [&*out, &*err].iter().all(|side| side.has_ended() || side.is_idle());
         let drained_by = self.drain.count(over && open_sides_are_idle, recount_world::moment());
-        let (room, more) = self.room.split_at_mut(limits::READ_AT_ONCE_BYTES);
+        let (room, more) = self.room.split_at_mut(READ_AT_ONCE_BYTES);
         tokio::select! {
             exit = self.process.ended(), if !over => {
                 self.exit = Some(exit);
@@ -245,7 +246,7 @@ struct Drain {
 
 impl Drain {
     fn new() -> Self {
-        Drain { left: limits::DRAIN_WAIT, since: None }
+        Drain { left: DRAIN_WAIT, since: None }
     }
 
     /// Counts the time since the last call, where that was a wait. Answers when the wait that begins now, if it

@@ -6,7 +6,7 @@
 
 use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
 
-use crate::limits;
+use crate::tools::limits;
 
 /// A diff and its figures.
 #[derive(Debug, Clone, PartialEq, Eq)]

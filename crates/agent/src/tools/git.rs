@@ -6,11 +6,12 @@
 use tokio::io::AsyncReadExt as _;
 
 use crate::git;
-use crate::limits;
+use crate::limits::OWN_GIT_TIME_MAX;
 use crate::sandbox::{Order, Sandbox};
 use crate::tool::Terms;
 use crate::tools::command::CommandPlan;
 use crate::tools::ending::{Stop, first_line};
+use crate::tools::limits;
 
 /// Whether git may reach other repositories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,10 +95,10 @@ async fn list(sandbox: &Sandbox, order: Order<'_>, may_be_missing: bool) -> Resu
     let (mut listed, mut complaint) = (Vec::new(), Vec::new());
     let (mut stdout, mut stderr) = (stdout.take(most as u64 + 1), stderr.take(most as u64));
     let reading = async { tokio::join!(stdout.read_to_end(&mut listed), stderr.read_to_end(&mut complaint)) };
-    let Ok((read, _)) = tokio::time::timeout(limits::OWN_GIT_TIME_MAX, reading).await else {
+    let Ok((read, _)) = tokio::time::timeout(OWN_GIT_TIME_MAX, reading).await else {
         process.kill();
         process.ended().await;
-        return Err(unreadable(format!("it took longer than {} s", limits::OWN_GIT_TIME_MAX.as_secs())));
+        return Err(unreadable(format!("it took longer than {} s", OWN_GIT_TIME_MAX.as_secs())));
     };
     if listed.len() > most {
         process.kill();

@@ -7,12 +7,13 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
+use crate::limits::SUMMARY_CHARS_MAX;
 use crate::policy::{command_risk, quoted};
 use crate::sandbox::Sandbox;
 use crate::tool::{Assessment, Job, Outcome, Preview, Targets, Tool};
 use crate::tools::ending::{Stop, cut};
 use crate::tools::git::Reach;
+use crate::tools::limits;
 use crate::tools::{command, git, input};
 
 pub struct GitExec {
@@ -67,8 +68,8 @@ impl Tool for GitExec {
         Assessment {
             risk,
             reversibility,
-            summary: cut(&line, limits::SUMMARY_CHARS_MAX),
-            action: format!("Run `{}`.", cut(&line, limits::SUMMARY_CHARS_MAX)),
+            summary: cut(&line, SUMMARY_CHARS_MAX),
+            action: format!("Run `{}`.", cut(&line, SUMMARY_CHARS_MAX)),
             consequence: consequence.to_owned(),
             targets: Targets { command: Some(line), ..Targets::default() },
             writes: true,

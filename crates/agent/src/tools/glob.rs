@@ -9,10 +9,11 @@ use recount_event::family::search::GlobCompleted;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
+use crate::limits::PATTERN_CHARS_MAX;
 use crate::paths::{Links, Root};
 use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
 use crate::tools::ending::{Halt, Stop, Watch, completed};
+use crate::tools::limits;
 use crate::tools::rooted::in_root;
 use crate::tools::walk::Walk;
 use crate::tools::{diff, input};
@@ -44,7 +45,7 @@ impl Tool for Glob {
             "type": "object",
             "properties": {
                 "pattern": {
-                    "type": "string", "minLength": 1, "maxLength": limits::PATTERN_CHARS_MAX,
+                    "type": "string", "minLength": 1, "maxLength": PATTERN_CHARS_MAX,
                     "description": "The pattern, relative to `path`."
                 },
                 "path": input::path("The folder to look in, relative to the workspace. Default: the workspace.")

@@ -15,12 +15,13 @@ use recount_event::family::search::{GrepCompleted, LineMatch};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
+use crate::limits::{PATTERN_CHARS_MAX, REGEX_BYTES_MAX};
 use crate::paths::{Found, Links, Place, Root};
 use crate::tool::{Assessment, Cancel, Job, Outcome, Tool};
 use crate::tools::ending::{Halt, Stop, Watch, completed, cut};
 use crate::tools::glob::{line, matcher};
 use crate::tools::input;
+use crate::tools::limits;
 use crate::tools::rooted::in_root;
 use crate::tools::walk::Walk;
 
@@ -56,14 +57,14 @@ impl Tool for Grep {
             "type": "object",
             "properties": {
                 "pattern": {
-                    "type": "string", "minLength": 1, "maxLength": limits::PATTERN_CHARS_MAX,
+                    "type": "string", "minLength": 1, "maxLength": PATTERN_CHARS_MAX,
                     "description": "The regular expression."
                 },
                 "path": input::path(
                     "A file, or a folder to look in, relative to the workspace. Default: the workspace."
                 ),
                 "glob": {
-                    "type": "string", "minLength": 1, "maxLength": limits::PATTERN_CHARS_MAX,
+                    "type": "string", "minLength": 1, "maxLength": PATTERN_CHARS_MAX,
                     "description": "Only files whose path fits, such as `*.rs` or `src/**`."
                 },
                 "ignore_case": { "type": "boolean", "description": "Default false." },
@@ -136,8 +137,8 @@ fn search(root: &Root, input: &GrepInput, cancel: &Cancel) -> Result<Hits, Stop>
         // `^` and `$` are the ends of a line, whatever ends it.
         .multi_line(true)
         .crlf(true)
-        .size_limit(limits::REGEX_BYTES_MAX)
-        .dfa_size_limit(limits::REGEX_BYTES_MAX)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(REGEX_BYTES_MAX)
         .build(&input.pattern)
         .map_err(|error| {
             Stop::failed("invalid_pattern", format!("the pattern is no regular expression: {error}"))

@@ -8,10 +8,11 @@ use recount_event::{ForeignId, Json};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::limits;
+use crate::limits::APPROVAL_TIMEOUT_SECONDS_MAX;
 use crate::tool::{Ask, Assessment, Job, Outcome, Tool};
 use crate::tools::ending::Stop;
 use crate::tools::input;
+use crate::tools::limits;
 
 pub(crate) struct HandOff;
 
@@ -60,7 +61,7 @@ impl Tool for HandOff {
                     "description": "All else that the one who takes over needs to know."
                 },
                 "timeout_seconds": {
-                    "type": "integer", "minimum": 1, "maximum": limits::APPROVAL_TIMEOUT_SECONDS_MAX,
+                    "type": "integer", "minimum": 1, "maximum": APPROVAL_TIMEOUT_SECONDS_MAX,
                     "description": "How long to wait. When nobody takes over in that time, the work ends there."
                 }
             },

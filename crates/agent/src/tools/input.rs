@@ -6,9 +6,10 @@ use recount_event::family::tool::RiskLevel;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::limits;
+use crate::limits::{PATH_BYTES_MAX, SUMMARY_CHARS_MAX};
 use crate::tool::{Assessment, Targets};
 use crate::tools::ending::{Stop, cut};
+use crate::tools::limits;
 
 pub(crate) fn read<T: DeserializeOwned>(input: &Value) -> Result<T, Stop> {
     T::deserialize(input)
@@ -30,7 +31,7 @@ pub(crate) fn schema(properties: Value, required: &[&str]) -> Value {
 /// The schema of a path in the workspace.
 pub(crate) fn path(description: &str) -> Value {
     json!({
-        "type": "string", "minLength": 1, "maxLength": limits::PATH_BYTES_MAX, "description": description
+        "type": "string", "minLength": 1, "maxLength": PATH_BYTES_MAX, "description": description
     })
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn harmless(summary: &str, action: impl Into<String>, paths: Vec<Stri
     Assessment {
         risk: RiskLevel::Low,
         reversibility: Reversibility::Reversible,
-        summary: cut(summary, limits::SUMMARY_CHARS_MAX),
+        summary: cut(summary, SUMMARY_CHARS_MAX),
         action: action.into(),
         consequence: "Nothing is changed.".to_owned(),
         targets: Targets { paths, ..Targets::default() },

@@ -18,7 +18,7 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
 use crate::held::HeldSince;
-use crate::limits;
+use crate::tools::limits;
 
 /// One stream of a command.
 pub(crate) struct Side {

@@ -13,11 +13,12 @@ use recount_event::{Draft, Payload};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
+use crate::limits::READ_PIECE_BYTES;
 use crate::paths::{Links, io_failed};
 use crate::tool::{Assessment, Cancel, Job, Keep, Outcome, Tool};
 use crate::tools::ending::{Halt, Stop, Watch, completed};
 use crate::tools::input;
+use crate::tools::limits;
 use crate::tools::rooted::in_root;
 
 pub(crate) struct ReadFile;
@@ -177,7 +178,7 @@ impl From<std::io::Error> for Trouble {
 fn look(mut file: File, offset: u64, limit: u64, cancel: &Cancel) -> Result<Content, Trouble> {
     let size = file.metadata()?.len();
     let mut head = Vec::new();
-    (&mut file).take(limits::READ_PIECE_BYTES as u64).read_to_end(&mut head)?;
+    (&mut file).take(READ_PIECE_BYTES as u64).read_to_end(&mut head)?;
     if let Some(mime) = picture(&head) {
         if size > limits::IMAGE_BYTES_MAX {
             let most = limits::IMAGE_BYTES_MAX;
@@ -216,7 +217,7 @@ fn look(mut file: File, offset: u64, limit: u64, cancel: &Cancel) -> Result<Cont
             break;
         }
         piece.clear();
-        (&mut file).take(limits::READ_PIECE_BYTES as u64).read_to_end(&mut piece)?;
+        (&mut file).take(READ_PIECE_BYTES as u64).read_to_end(&mut piece)?;
     }
     lines.finish(size, whole).map(Content::Text).map_err(Trouble::Stop)
 }

@@ -7,10 +7,10 @@ use recount_event::ForeignId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
 use crate::tool::{Assessment, Job, Outcome, ResultRange, Tool};
 use crate::tools::ending::{Stop, completed};
 use crate::tools::input;
+use crate::tools::limits;
 
 /// The tool's name.
 pub(crate) const READ_RESULT: &str = "read_result";

@@ -5,8 +5,8 @@
 
 use memchr::memmem;
 
-use crate::limits;
 use crate::tools::ending::{Stop, cut};
+use crate::tools::limits;
 
 /// The new bytes, and how often the text was replaced.
 pub(crate) fn replace(bytes: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, usize), Stop> {

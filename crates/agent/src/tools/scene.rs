@@ -158,7 +158,7 @@ impl Scene {
         let terms = Terms {
             root: self.root().to_owned(),
             network: false,
-            command_timeout: crate::limits::SEARCH_TIME_MAX,
+            command_timeout: crate::tools::limits::SEARCH_TIME_MAX,
             output_bytes_max: 1 << 20,
             hosts: self.hosts.clone(),
         };

@@ -8,10 +8,11 @@ use recount_event::family::tool::RiskLevel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
+use crate::limits::SUMMARY_CHARS_MAX;
 use crate::tool::{Assessment, Job, Outcome, Targets, Tool};
 use crate::tools::ending::{Stop, cut};
 use crate::tools::input;
+use crate::tools::limits;
 
 /// The tool's name.
 pub const SPAWN_RUN: &str = "spawn_run";
@@ -61,7 +62,7 @@ impl Tool for SpawnRun {
                     "description": "What the run is to do, with all that it needs to know."
                 },
                 "title": {
-                    "type": "string", "minLength": 1, "maxLength": limits::SUMMARY_CHARS_MAX,
+                    "type": "string", "minLength": 1, "maxLength": SUMMARY_CHARS_MAX,
                     "description": "A few words for people who look at the list of runs."
                 },
                 "tools": {
@@ -86,7 +87,7 @@ impl Tool for SpawnRun {
         Assessment {
             risk: RiskLevel::Medium,
             reversibility: Reversibility::Reversible,
-            summary: cut(summary, limits::SUMMARY_CHARS_MAX),
+            summary: cut(summary, SUMMARY_CHARS_MAX),
             action: "Start another run of the agent.".to_owned(),
             consequence: "It calls a model and tools within the budget and the rules of this run.".to_owned(),
             targets: Targets::default(),

@@ -8,10 +8,10 @@ use recount_event::family::tool::{Todo, TodoStatus, TodoWriteUpdated};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
 use crate::tool::{Assessment, Job, Outcome, Tool};
 use crate::tools::ending::{Stop, completed};
 use crate::tools::input;
+use crate::tools::limits;
 
 pub(crate) struct TodoWrite;
 

@@ -15,9 +15,10 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, Dir, FileType};
 
-use crate::limits;
+use crate::limits::IGNORE_FILE_BYTES_MAX;
 use crate::paths::{Found, Links, Place, Root};
 use crate::tools::ending::{Halt, Watch};
+use crate::tools::limits;
 
 /// The files below a place.
 pub(crate) struct Walk<'a> {
@@ -166,7 +167,7 @@ fn read_rules(root: &Root, folder: &Place, above: Option<Rc<WalkIgnores>>) -> Op
         let place = folder.child(OsStr::new(name));
         let Ok(Found::File(file)) = root.find(&place, Links::Refuse) else { continue };
         let mut bytes = Vec::new();
-        if file.take(limits::IGNORE_FILE_BYTES_MAX).read_to_end(&mut bytes).is_err() {
+        if file.take(IGNORE_FILE_BYTES_MAX).read_to_end(&mut bytes).is_err() {
             continue;
         }
         let text = String::from_utf8_lossy(&bytes);

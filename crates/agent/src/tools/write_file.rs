@@ -6,12 +6,12 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::limits;
 use crate::paths::Root;
 use crate::tools::change::{self, ChangePlan, ChangeReport};
 use crate::tools::editor::{Edits, FileEditor, Intent};
 use crate::tools::ending::Stop;
 use crate::tools::input;
+use crate::tools::limits;
 
 pub(crate) struct WriteFile;
 

@@ -20,11 +20,12 @@ use super::guard::{WebGuard, WebUrl};
 use super::request::{NotFollowed, WebRequest, is_redirect};
 use super::resolve::PinnedAddresses;
 use super::text::MediaType;
-use crate::limits;
+use crate::limits::NAMED_CHARS_MAX;
 use crate::model::innermost;
 use crate::tool::{Cancel, Teller};
 use crate::tools::cut_bytes;
 use crate::tools::ending::{Stop, aside};
+use crate::web::limits;
 
 /// Which events a request is told by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,7 +350,7 @@ impl Exchange<'_> {
         let encoding = encoding.filter(|encoding| !matches!(encoding.trim(), "" | "identity"));
         let (body, end) = match encoding {
             Some(encoding) if request.method != Method::HEAD => {
-                (Bytes::new(), BodyEnd::Encoded(cut_bytes(encoding.into_owned(), limits::NAMED_CHARS_MAX)))
+                (Bytes::new(), BodyEnd::Encoded(cut_bytes(encoding.into_owned(), NAMED_CHARS_MAX)))
             }
             _ => self.body(response, until).await,
         };

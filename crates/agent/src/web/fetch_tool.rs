@@ -15,10 +15,10 @@ use super::guard::WebUrl;
 use super::html::ReadableText;
 use super::request::WebRequest;
 use super::{Web, text};
-use crate::limits;
 use crate::tool::{Assessment, How, Job, Keeper, Outcome, Tool};
 use crate::tools::ending::{Stop, aside};
 use crate::tools::input;
+use crate::web::limits;
 
 pub(super) struct WebFetch(pub(super) Web);
 

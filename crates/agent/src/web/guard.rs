@@ -10,8 +10,9 @@ use reqwest::Url;
 
 use super::addresses::{not_public, plain};
 use super::private::PrivateHost;
-use crate::limits;
+use crate::limits::NAMED_CHARS_MAX;
 use crate::tools::cut_bytes;
+use crate::web::limits;
 
 /// Ports from 1024 on of services that speak something else than HTTP and could be made to do harm by a request: those
 /// that browsers refuse. Of the ports below only those of HTTP are reached.
@@ -85,9 +86,7 @@ impl WebUrl {
 
     fn of(mut url: Url) -> Result<WebUrl, GuardError> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(GuardError::Scheme {
-                scheme: cut_bytes(url.scheme().to_owned(), limits::NAMED_CHARS_MAX),
-            });
+            return Err(GuardError::Scheme { scheme: cut_bytes(url.scheme().to_owned(), NAMED_CHARS_MAX) });
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(GuardError::Login);
@@ -150,7 +149,7 @@ impl std::fmt::Display for WebUrl {
 fn wrong(address: &str, why: &str) -> GuardError {
     // What cannot be read may contain a password.
     let address = if address.contains('@') { "***".to_owned() } else { address.to_owned() };
-    GuardError::Address { address: cut_bytes(address, limits::NAMED_CHARS_MAX), why: why.to_owned() }
+    GuardError::Address { address: cut_bytes(address, NAMED_CHARS_MAX), why: why.to_owned() }
 }
 
 impl WebGuard {
@@ -171,7 +170,7 @@ impl WebGuard {
 
     fn check_one(&self, url: &WebUrl, address: IpAddr) -> Result<(), GuardError> {
         let (name, port) = (url.name(), url.port());
-        let host = || cut_bytes(url.host().to_owned(), limits::NAMED_CHARS_MAX);
+        let host = || cut_bytes(url.host().to_owned(), NAMED_CHARS_MAX);
         let is_free =
             matches!(port, 80 | 443) || (port >= FIRST_FREE_PORT && !OTHER_SERVICES.contains(&port));
         if !is_free && !self.private.iter().any(|private| private.names_port(name, address, port)) {

@@ -9,8 +9,8 @@ use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 use reqwest::Url;
 
-use crate::limits;
 use crate::tools::cut_bytes;
+use crate::web::limits;
 
 /// What is in these is not for reading.
 const LEFT_OUT: &[&str] =

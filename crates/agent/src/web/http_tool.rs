@@ -14,10 +14,11 @@ use super::exchange::WebEvents;
 use super::guard::WebUrl;
 use super::request::WebRequest;
 use super::{Web, text};
-use crate::limits;
+use crate::limits::CALL_INPUT_BYTES_MAX;
 use crate::tool::{Assessment, Job, Outcome, Tool};
 use crate::tools::ending::Stop;
 use crate::tools::input;
+use crate::web::limits;
 
 pub(super) struct HttpRequest(pub(super) Web);
 
@@ -98,7 +99,7 @@ impl Tool for HttpRequest {
                 "description": "Headers to send."
             },
             "body": {
-                "type": "string", "maxLength": limits::CALL_INPUT_BYTES_MAX,
+                "type": "string", "maxLength": CALL_INPUT_BYTES_MAX,
                 "description": "The body, as text; name its type in the header Content-Type."
             }
         });

@@ -15,9 +15,9 @@ use super::html;
 use super::request::{RESERVED, WebRequest};
 use super::settings::{SearchSettings, WebSettingsError};
 use crate::headers::{HeaderSources, SecretHeaders};
-use crate::limits;
 use crate::model::Secret;
 use crate::tools::ending::cut;
+use crate::web::limits;
 
 /// What is replaced in the address and in the body.
 const QUERY: &str = "{query}";

@@ -13,10 +13,11 @@ use super::call::FOREIGN;
 use super::exchange::{Exchange, WebEvents};
 use super::provider::SearchHit;
 use super::{WEB_SEARCH, Web};
-use crate::limits;
+use crate::limits::SUMMARY_CHARS_MAX;
 use crate::tool::{Assessment, How, Job, Outcome, Targets, Tool};
 use crate::tools::ending::{Stop, completed, cut};
 use crate::tools::input;
+use crate::web::limits;
 
 pub(super) struct WebSearch(pub(super) Web);
 
@@ -69,7 +70,7 @@ impl Tool for WebSearch {
         Assessment {
             risk: RiskLevel::Low,
             reversibility: Reversibility::Reversible,
-            summary: cut(&format!("search for {}", input::text(input, "query")), limits::SUMMARY_CHARS_MAX),
+            summary: cut(&format!("search for {}", input::text(input, "query")), SUMMARY_CHARS_MAX),
             action: format!("Ask {named} for a search."),
             consequence: "The provider learns what is searched for.".to_owned(),
             targets: Targets { hosts: host.into_iter().collect(), ..Targets::default() },

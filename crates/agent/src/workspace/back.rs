@@ -13,7 +13,7 @@ use super::changes::{Comparison, in_words, named, whole_diff};
 use super::folder::Folder;
 use super::stage::{self, NotRecovered};
 use super::{CLONE, Workspaces, apply, branch};
-use crate::limits;
+use crate::workspace::limits;
 
 /// A copy, what it was made of, and where that is.
 struct Opened {

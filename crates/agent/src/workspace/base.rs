@@ -14,7 +14,7 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::limits;
+use crate::workspace::limits;
 
 /// The file that it is kept in, next to the copy.
 const NAME: &str = "base";

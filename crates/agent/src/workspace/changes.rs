@@ -18,8 +18,9 @@ use super::folder::{self, Folder, Seen};
 use super::gits;
 use super::ignored::IgnoreRules;
 use super::stage;
-use crate::limits;
+use crate::limits::WORKSPACE_DEPTH_MAX;
 use crate::tools::diff;
+use crate::workspace::limits;
 
 /// One path that differs between the copy and what it was made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,8 +151,8 @@ impl Scan<'_> {
         above: Option<Rc<IgnoreRules>>,
         within_ignored: bool,
     ) -> io::Result<()> {
-        if depth > limits::WORKSPACE_DEPTH_MAX {
-            let most = limits::WORKSPACE_DEPTH_MAX;
+        if depth > WORKSPACE_DEPTH_MAX {
+            let most = WORKSPACE_DEPTH_MAX;
             return Err(io::Error::other(format!("{} is more than {most} folders deep", path.display())));
         }
         let rules = IgnoreRules::within(self.copy, path, above);

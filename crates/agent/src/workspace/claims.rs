@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::limits;
+use crate::workspace::limits;
 
 /// See the file's head. Cheap to clone.
 #[derive(Debug, Clone, Default)]

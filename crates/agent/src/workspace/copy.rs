@@ -20,7 +20,9 @@ use super::base::{self, Base, Thing};
 use super::folder::{Folder, is_absent};
 use super::ignored::IgnoreRules;
 use super::stage;
-use crate::{git, limits};
+use crate::git;
+use crate::limits::WORKSPACE_DEPTH_MAX;
+use crate::workspace::limits;
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,8 +78,8 @@ pub(crate) fn tree(from: &Path, to: &Path, ignored_too: bool) -> Result<(Copied,
 impl Survey<'_> {
     fn folder(&mut self, path: &Path, depth: usize, within: &Within) -> Result<(), NoWorkspace> {
         let from = self.from.join(path);
-        if depth > limits::WORKSPACE_DEPTH_MAX {
-            let most = limits::WORKSPACE_DEPTH_MAX;
+        if depth > WORKSPACE_DEPTH_MAX {
+            let most = WORKSPACE_DEPTH_MAX;
             return Err(too_large(format!("{} is more than {most} folders deep", from.display())));
         }
         let rules = match self.kept {

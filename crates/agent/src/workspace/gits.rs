@@ -13,7 +13,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::base::{Base, Thing};
 use super::folder::Folder;
-use crate::limits;
+use crate::limits::IGNORE_FILE_BYTES_MAX;
+use crate::workspace::limits;
 
 /// Where each `.git` of an original that is a link or a file leads, with every link on the way: who changes such a link says
 /// where git looks. `original` is a real path, without links.
@@ -28,7 +29,7 @@ pub(super) fn named(original: &Path, base: &Base) -> io::Result<Vec<PathBuf>> {
         // Opening says whether there is one, and that it is a file.
         let Ok(file) = top.open_file(below) else { continue };
         let mut text = Vec::new();
-        file.take(limits::IGNORE_FILE_BYTES_MAX).read_to_end(&mut text)?;
+        file.take(IGNORE_FILE_BYTES_MAX).read_to_end(&mut text)?;
         let Some(target) = text.trim_ascii_end().strip_prefix(b"gitdir: ") else { continue };
         follow(original, &folder.join(OsStr::from_bytes(target)), &mut found);
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::base;
 use super::folder::{Folder, Seen, is_absent, names};
-use crate::limits;
+use crate::workspace::limits;
 
 /// How the folder's name begins. What is called so is never copied and is no change.
 const NAME: &str = ".recount-apply-";

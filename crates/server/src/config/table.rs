@@ -159,9 +159,9 @@ settings! { place;
         "`text`, `json`";
     at_once: usize = Number "runs.at_once", RUNS_AT_ONCE_DEFAULT.to_string(), |text| number(text, RUNS_AT_ONCE_MAX),
         "own runs at work at a time, per tenant, from 1 to 10000; further runs wait in a queue, and their logs say so";
-    tools_at_once: usize = Number "runs.tools_at_once", recount_agent::limits::TOOLS_AT_ONCE.to_string(), |text| number(text, TOOLS_AT_ONCE_MAX),
+    tools_at_once: usize = Number "runs.tools_at_once", recount_agent::tools::limits::TOOLS_AT_ONCE.to_string(), |text| number(text, TOOLS_AT_ONCE_MAX),
         "tools at work at a time, over all tenants, from 1 to 10000; further calls wait in a queue, and the logs of their runs say so";
-    mcp_at_once: usize = Number "runs.mcp_at_once", recount_agent::limits::MCP_AT_ONCE.to_string(), |text| number(text, RUNS_AT_ONCE_MAX),
+    mcp_at_once: usize = Number "runs.mcp_at_once", recount_agent::mcp::limits::MCP_AT_ONCE.to_string(), |text| number(text, RUNS_AT_ONCE_MAX),
         "runs with [MCP servers](tools.md#tools-of-mcp-servers) that are commands, at a time, per tenant, from 1 to 10000; further runs wait in a queue, and their logs say so";
     workspaces: Vec<String> = List "workspaces.allow" flag "--allow-workspace", usual_workspaces(bind, require_token, place) => "`~`, else none: [where runs work](#where-runs-work)", list,
         "folders that runs may work in and copy, with their subfolders; comma-separated in the variable";

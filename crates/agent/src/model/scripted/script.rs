@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::{Message, Part, Request};
-use crate::limits;
+use crate::model::limits;
 
 /// A whole script.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

@@ -100,7 +100,7 @@ fn no_line_takes_more_steps_than_its_length_allows() {
     for &parts in SHAPES {
         let [small, large] = [6_000, 12_000].map(|bytes| CommandLine::read(&shape(parts, bytes)).steps);
         assert!(large <= 2 * small + small / 4 + 1_000, "{parts:?}: {small} and {large} steps");
-        let line = CommandLine::read(&shape(parts, limits::COMMAND_BYTES_MAX));
+        let line = CommandLine::read(&shape(parts, COMMAND_BYTES_MAX));
         // What is one step too many is counted, and not gone through.
         assert!(line.steps <= limits::COMMAND_STEPS_MAX || line.unjudged.is_some(), "{parts:?}");
         assert!(line.commands.len() <= limits::COMMANDS_MAX, "{parts:?}");
@@ -109,7 +109,7 @@ fn no_line_takes_more_steps_than_its_length_allows() {
 
 #[test]
 fn what_is_beyond_a_bound_is_not_read_and_not_judged() {
-    let line = CommandLine::read(&"a ".repeat(limits::COMMAND_BYTES_MAX));
+    let line = CommandLine::read(&"a ".repeat(COMMAND_BYTES_MAX));
     assert_eq!(line.unjudged, Some("it is longer than a command line may be"));
     assert_eq!((line.commands.len(), line.steps), (0, 0));
     let wraps = |times: usize| CommandLine::read(&format!("{}ls", "env ".repeat(times))).unjudged;

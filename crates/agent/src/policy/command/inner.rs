@@ -3,9 +3,11 @@
 //! Look at [`CommandLine::finish`]. Options that are not known here, and builtins that change how later text is read, make the
 //! line one that cannot be judged. Pure. It must not know risks.
 
-use crate::limits;
 use crate::policy::command::reader::is_reserved;
-use crate::policy::command::{Command, CommandLine, Word, base, is_installed, is_name, is_setting, twists};
+use crate::policy::command::{
+    Command, CommandLine, Pattern, Word, base, is_installed, is_name, is_setting, twists,
+};
+use crate::policy::limits;
 
 /// Programs that run what their words name, in ways that are not read here.
 const RUNNERS: &[&str] = &[
@@ -110,7 +112,7 @@ pub(super) fn is_known_builtin(name: &str) -> bool {
         "unset",
         "wait",
     ];
-    let word = Word { text: name.to_owned(), plain: true, ..Word::default() };
+    let word = Word { text: name.to_owned(), ..Word::default() };
     PLAIN.contains(&name)
         || ASKED.contains(&name)
         || READ.contains(&name)
@@ -185,7 +187,7 @@ impl Wrapper {
         while let Some(word) = words.get(at) {
             let text = word.text.as_str();
             // Even one that stays one word may be another option than its text says: `"-u$E"`.
-            if word.opens || (word.dynamic && text.starts_with('-')) {
+            if word.has_unknown_start() || (word.is_dynamic() && text.starts_with('-')) {
                 return None;
             }
             if text == "--" {
@@ -196,7 +198,7 @@ impl Wrapper {
             }
             at += if self.valued.contains(&text) {
                 // Of several words the second would be the command.
-                words.get(at + 1).filter(|value| !value.opens && !value.is_several())?;
+                words.get(at + 1).filter(|value| !value.has_unknown_start() && !value.is_several())?;
                 2
             } else if self.is_joined(text) || self.bare.contains(&text) || self.is_cluster(text) {
                 1
@@ -236,7 +238,7 @@ fn replaced(options: &[Word]) -> Vec<String> {
         };
         if let Some(text) = text {
             let joined = text.strip_prefix("-I").unwrap_or(text);
-            texts.push(if text.dynamic { String::new() } else { joined.to_owned() });
+            texts.push(if text.is_dynamic() { String::new() } else { joined.to_owned() });
         }
     }
     texts
@@ -263,7 +265,11 @@ impl CommandLine {
                 if times && command.words.get(at).is_some_and(|next| next.text == "-p") {
                     at += 1;
                 }
-                if times && command.words.get(at).is_some_and(|next| next.text.starts_with('-') || next.opens)
+                if times
+                    && command
+                        .words
+                        .get(at)
+                        .is_some_and(|next| next.text.starts_with('-') || next.has_unknown_start())
                 {
                     self.cannot_judge("shells read the options of `time` differently");
                 }
@@ -291,7 +297,10 @@ impl CommandLine {
     fn run(&mut self, mut command: Command, depth: usize) {
         let mut wrappers = 0;
         while let Some(first) = command.words.first() {
-            if first.dynamic || first.braces || (first.globs && !matches!(first.text.as_str(), "[" | "[[")) {
+            if first.is_dynamic()
+                || first.has(Pattern::Brace)
+                || (first.has(Pattern::Glob) && !matches!(first.text.as_str(), "[" | "[["))
+            {
                 self.cannot_judge("the name of a command is known only when it runs");
                 break;
             }
@@ -339,7 +348,11 @@ impl CommandLine {
             self.cannot_judge("a program that runs another has options that are not known");
             replaced.truncate(1);
         }
-        if command.words[end..].iter().take(wrapper.words).any(|word| word.opens || word.is_several()) {
+        if command.words[end..]
+            .iter()
+            .take(wrapper.words)
+            .any(|word| word.has_unknown_start() || word.is_several())
+        {
             self.cannot_judge("a program that runs another has options that are not known");
             return false;
         }
@@ -372,10 +385,10 @@ impl CommandLine {
         if name == "xargs" {
             for word in &mut command.words {
                 if replaced.iter().any(|part| word.contains(part.as_str())) {
-                    *word = Word { text: word.text.clone(), ..Word::unknown() };
+                    *word = Word::unknown(word.text.clone());
                 }
             }
-            command.words.push(Word::unknown());
+            command.words.push(Word::unknown("$".to_owned()));
         }
         true
     }
@@ -390,7 +403,7 @@ impl CommandLine {
             "sh" | "bash" | "dash" => self.shell(&rest, command, depth),
             "eval" => {
                 // Some shells take `--` off before they run the rest.
-                if rest.iter().any(|word| word.dynamic)
+                if rest.iter().any(|word| word.is_dynamic())
                     || rest.first().is_some_and(|word| word.starts_with('-'))
                 {
                     self.cannot_judge("`eval` runs a text that is known only then");
@@ -400,14 +413,14 @@ impl CommandLine {
                 self.add(&script.join(" "), depth + 1);
             }
             // `-x` runs what follows, and `-p` evaluates the name that follows.
-            "jobs" | "wait" if rest.iter().any(|word| word.opens || word.starts_with('-')) => {
+            "jobs" | "wait" if rest.iter().any(|word| word.has_unknown_start() || word.starts_with('-')) => {
                 self.cannot_judge("`jobs` or `wait` has options, which may run commands");
             }
             "trap" => self.trap(&rest, depth),
             "find" => self.find(&rest, depth),
             "set" => {
                 let known = |word: &Word| {
-                    !word.opens
+                    !word.has_unknown_start()
                         && (matches!(&**word, "pipefail" | "errexit" | "nounset" | "xtrace")
                             || word.trim_start_matches(['-', '+']).chars().all(|char| "euxo".contains(char)))
                 };
@@ -419,8 +432,9 @@ impl CommandLine {
             "read" | "export" | "declare" | "typeset" | "local" | "readonly" | "unset" | "getopts"
             | "mapfile" | "readarray" => self.assigning(name, &rest),
             "printf" => {
-                let several =
-                    rest.first().is_some_and(|word| word.opens && (rest.len() > 1 || word.breaks()));
+                let several = rest
+                    .first()
+                    .is_some_and(|word| word.has_unknown_start() && (rest.len() > 1 || word.breaks()));
                 let option = rest.first().is_some_and(Word::is_unknown_option);
                 if several || option || rest.iter().any(|word| word.starts_with("-v")) {
                     self.cannot_judge("`printf` may set a variable");
@@ -453,10 +467,10 @@ impl CommandLine {
     /// An assignment as the shell reads it.
     fn assigned(&mut self, word: &Word, alone: bool) {
         let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
-        let numeric = if word.dynamic {
-            value == "$" && word.number_end == Some(word.text.len())
+        let numeric = if word.is_dynamic() {
+            value == "$" && word.ends_in_number()
         } else {
-            word.plain && !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit())
+            word.is_plain() && !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit())
         };
         if name.ends_with('+') {
             self.cannot_judge("shells read `+=` differently");
@@ -508,10 +522,10 @@ impl CommandLine {
                         // Some shells make several words of `x=$y` here.
                         self.twisted |= twists(&format!("{set}=")) || word.breaks();
                     }
-                    !set.contains(['[', '$']) && (is_name(set) || !word.dynamic)
+                    !set.contains(['[', '$']) && (is_name(set) || !word.is_dynamic())
                 }
             };
-            if !known || (word.opens && name != "getopts") {
+            if !known || (word.has_unknown_start() && name != "getopts") {
                 self.cannot_judge("it sets variables that its text does not name");
             }
         }
@@ -542,11 +556,11 @@ impl CommandLine {
         let end = rest.iter().rposition(|word| &**word == "]").unwrap_or(rest.len());
         let mut words = &rest[..end];
         for word in words {
-            if word.splits || (word.dynamic && word.globs) || word.braces {
+            if word.splits() || (word.is_dynamic() && word.has(Pattern::Glob)) || word.has(Pattern::Brace) {
                 self.cannot_judge(WHY);
             }
-            if word.bare {
-                for name in &word.names {
+            if word.has_bare_variable() {
+                for name in word.names() {
                     self.numbers.used(name);
                 }
             }
@@ -554,8 +568,8 @@ impl CommandLine {
         while words.first().is_some_and(|word| &**word == "!") {
             words = &words[1..];
         }
-        let literal = |word: &Word| !word.dynamic && !matches!(&**word, "-a" | "-o" | "-v" | "-R");
-        let known = words.iter().all(|word| !word.dynamic && !matches!(&**word, "-v" | "-R"))
+        let literal = |word: &Word| !word.is_dynamic() && !matches!(&**word, "-a" | "-o" | "-v" | "-R");
+        let known = words.iter().all(|word| !word.is_dynamic() && !matches!(&**word, "-v" | "-R"))
             || match words {
                 [_] => true,
                 [operator, _] => literal(operator),
@@ -572,17 +586,17 @@ impl CommandLine {
         let counts = |word: &&Word| matches!(&***word, "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge");
         if rest.iter().any(|word| counts(&word)) {
             for word in rest.iter().filter(|word| !counts(word)) {
-                let alone = &**word == "$" && !word.unsure && !word.is_several_but_for_blanks();
+                let alone = &**word == "$" && !word.is_unsure() && !word.is_several_but_for_blanks();
                 let number = word.strip_prefix('-').unwrap_or(word);
                 let number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-                let literal = word.plain && (is_name(word) || number || matches!(&**word, "]]" | "!"));
-                if !(alone || !word.dynamic && literal) {
+                let literal = word.is_plain() && (is_name(word) || number || matches!(&**word, "]]" | "!"));
+                if !(alone || !word.is_dynamic() && literal) {
                     self.cannot_judge("it computes with a value that its text does not show");
                 }
-                for name in &word.names {
+                for name in word.names() {
                     self.numbers.used(name);
                 }
-                if word.text != "]]" && !word.dynamic {
+                if word.text != "]]" && !word.is_dynamic() {
                     self.computed(word);
                 }
             }
@@ -602,7 +616,7 @@ impl CommandLine {
             && self.redirects.is_empty()
             && !command.sets.iter().any(|set| set.starts_with("HOME="));
         while let Some(word) = rest.get(at) {
-            known &= !word.opens;
+            known &= !word.has_unknown_start();
             let letters = word.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty());
             // Both end the options, and `+c` is `-c`.
             known &= !matches!(&**word, "-" | "+");
@@ -616,14 +630,14 @@ impl CommandLine {
                 // Some shells take what follows as options all the same.
                 Some(_) if matches!(&**word, "--version" | "--help") && rest.len() == 1 => return,
                 Some(letters) => {
-                    known &= letters.chars().all(|char| "cefhlnuvxo".contains(char)) && !word.dynamic;
+                    known &= letters.chars().all(|char| "cefhlnuvxo".contains(char)) && !word.is_dynamic();
                     text |= letters.contains('c') && word.starts_with('-');
                     known &= first || !letters.contains('l');
                     known &= !(letters.contains('o') && letters.contains('c'));
                     if letters.contains('o') {
                         at += 1;
                         known &= letters.matches('o').count() == 1;
-                        known &= rest.get(at).is_some_and(|option| !option.dynamic);
+                        known &= rest.get(at).is_some_and(|option| !option.is_dynamic());
                     }
                 }
                 None => break,
@@ -631,7 +645,7 @@ impl CommandLine {
             at += 1;
         }
         let script = rest.get(at);
-        if !known || script.is_none() || script.is_some_and(|script| text && script.dynamic) {
+        if !known || script.is_none() || script.is_some_and(|script| text && script.is_dynamic()) {
             self.cannot_judge("a shell runs a text that is known only then");
         }
         if let Some(script) = script.filter(|_| text) {
@@ -643,7 +657,9 @@ impl CommandLine {
     fn trap(&mut self, rest: &[Word], depth: usize) {
         let ended = rest.first().is_some_and(|word| &**word == "--");
         match rest.get(usize::from(ended)) {
-            Some(word) if word.dynamic => self.cannot_judge("`trap` runs a text that is known only then"),
+            Some(word) if word.is_dynamic() => {
+                self.cannot_judge("`trap` runs a text that is known only then")
+            }
             Some(word) if &**word == "-" => {}
             Some(word) if !ended && matches!(&**word, "-l" | "-p") => {}
             Some(word) if !ended && word.starts_with('-') => {
@@ -677,7 +693,7 @@ impl CommandLine {
         let mut begins = true;
         while let Some(word) = rest.get(at) {
             at += 1;
-            if word.opens
+            if word.has_unknown_start()
                 || word.breaks()
                 || word.is_unknown_option()
                 || word.starts_with("-files0")
@@ -692,10 +708,13 @@ impl CommandLine {
                         .strip_prefix('-')
                         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
                     // What looks like an option may be one, when the word before was the value of another.
-                    let strange = value.starts_with('-') && (!number || value.dynamic);
+                    let strange = value.starts_with('-') && (!number || value.is_dynamic());
                     // Names of files that end like `*.rs` are no options.
-                    let names = !value.braces && value.globs && value.contains('.');
-                    if strange || value.breaks() || (value.is_several() && !names) || (value.opens && !begins)
+                    let names = !value.has(Pattern::Brace) && value.has(Pattern::Glob) && value.contains('.');
+                    if strange
+                        || value.breaks()
+                        || (value.is_several() && !names)
+                        || (value.has_unknown_start() && !begins)
                     {
                         self.cannot_judge(WHY);
                     }
@@ -717,7 +736,7 @@ impl CommandLine {
             let end = (at..rest.len()).find(|&at| ends(at, &rest[at])).unwrap_or(rest.len());
             let mut words = rest[at..end].to_vec();
             for word in words.iter_mut().filter(|word| word.contains("{}")) {
-                *word = Word { text: word.text.clone(), ..Word::unknown() };
+                *word = Word::unknown(word.text.clone());
             }
             if depth >= limits::COMMAND_DEPTH_MAX || self.commands.len() >= limits::COMMANDS_MAX {
                 return self.cannot_judge("it has too many commands");

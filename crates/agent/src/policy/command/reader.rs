@@ -6,9 +6,9 @@
 mod expansion;
 mod heredoc;
 
-use crate::limits;
 use crate::policy::command::reader::heredoc::Heredoc;
-use crate::policy::command::{Command, CommandLine, Word, is_name};
+use crate::policy::command::{Certainty, Command, CommandLine, Expansion, Pattern, Word, is_name};
+use crate::policy::limits;
 
 pub(super) struct Reader<'a> {
     chars: Vec<char>,
@@ -32,7 +32,7 @@ const RESERVED: &[&str] =
     &["!", "then", "do", "else", "if", "while", "until", "{", "}", "fi", "done", "elif", "time", "esac"];
 
 pub(super) fn is_reserved(word: &Word) -> bool {
-    word.plain && RESERVED.contains(&word.text.as_str())
+    word.is_plain() && RESERVED.contains(&word.text.as_str())
 }
 
 impl<'a> Reader<'a> {
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
     // ---- words -------------------------------------------------------------------------------
 
     fn word(&mut self) -> &mut Word {
-        self.word.get_or_insert_with(|| Word { plain: true, ..Word::default() })
+        self.word.get_or_insert_with(Word::default)
     }
 
     fn push(&mut self, char: char) {
@@ -186,10 +186,10 @@ impl<'a> Reader<'a> {
         }
         let word = self.word();
         match char {
-            '*' | '?' | '[' => word.globs = true,
-            '{' | '}' => word.braces = true,
-            '~' if word.text.is_empty() => word.tilde = word.plain,
-            '=' if word.plain && !word.dynamic => {
+            '*' | '?' | '[' => word.add_pattern(Pattern::Glob),
+            '{' | '}' => word.add_pattern(Pattern::Brace),
+            '~' if word.text.is_empty() && word.is_plain() => word.add_pattern(Pattern::Tilde),
+            '=' if word.is_plain() => {
                 word.assigns |= is_name(word.text.strip_suffix('+').unwrap_or(&word.text));
             }
             _ => {}
@@ -199,58 +199,44 @@ impl<'a> Reader<'a> {
 
     fn push_quoted(&mut self, char: char) {
         let word = self.word();
-        word.plain = false;
+        word.is_quoted = true;
         word.text.push(char);
     }
 
     /// A part of the word that is known only when the shell runs.
     fn unknown(&mut self, quoted: bool) {
-        let word = self.word();
-        word.opens |= word.text.is_empty();
-        word.dynamic = true;
-        word.unsure = true;
-        word.splits |= !quoted;
-        word.plain = false;
-        word.text.push('$');
+        self.word().expand(|_| Expansion::Other { splits: !quoted });
     }
 
     /// The same for a simple variable.
     fn variable(&mut self, name: &str, quoted: bool) {
-        let word = self.word();
-        word.opens |= word.text.is_empty();
-        word.dynamic = true;
-        word.plain = false;
-        word.text.push('$');
-        if is_name(name) {
-            word.names.push(name.to_owned());
-            word.bare |= !quoted;
-        } else {
-            word.unsure = true;
-            word.splits |= !quoted || name == "@";
-        }
+        self.word().expand(|_| {
+            if is_name(name) {
+                Expansion::Variable { name: name.to_owned(), is_quoted: quoted }
+            } else {
+                Expansion::Other { splits: !quoted || name == "@" }
+            }
+        });
     }
 
     /// The same for what can only be a number.
     fn number(&mut self) {
-        let word = self.word();
-        word.opens |= word.text.is_empty();
-        word.dynamic = true;
-        word.plain = false;
-        word.text.push('$');
-        word.number_end = Some(word.text.len());
+        self.word().expand(|end| Expansion::Number { end });
     }
 
     fn end_word(&mut self) {
         let Some(mut word) = self.word.take() else { return };
         // Braces without a choice stay as they are: `{}`, `-I{}`.
-        let chooses = word.braces && (word.dynamic || word.text.contains(',') || word.text.contains(".."));
-        let tilde = word.tilde && !word.text.contains('/');
-        if word.globs || tilde || chooses {
-            let bracket = matches!(word.text.as_str(), "[" | "[[");
-            word.opens |= word.text.starts_with(['*', '?', '[', '{', '~']) && !bracket;
-            word.dynamic |= !bracket;
+        let chooses = word.has(Pattern::Brace)
+            && (word.is_dynamic() || word.text.contains(',') || word.text.contains(".."));
+        let tilde = word.has(Pattern::Tilde) && !word.text.contains('/');
+        let bracket = matches!(word.text.as_str(), "[" | "[[");
+        if (word.has(Pattern::Glob) || tilde || chooses) && !bracket {
+            let is_start = word.text.starts_with(['*', '?', '[', '{', '~']);
+            word.certainty =
+                word.certainty.max(if is_start { Certainty::DynamicFromStart } else { Certainty::Dynamic });
         }
-        if word.plain && word.text == "case" {
+        if word.is_plain() && word.text == "case" {
             if self.inside || self.open > 0 {
                 self.stop("a `case` is in parentheses");
             }
@@ -283,7 +269,7 @@ impl<'a> Reader<'a> {
     // ---- quotes ------------------------------------------------------------------------------
 
     fn single(&mut self) {
-        self.word().plain = false;
+        self.word().is_quoted = true;
         loop {
             match self.raw() {
                 None => return self.stop("a quote is not closed"),
@@ -297,7 +283,7 @@ impl<'a> Reader<'a> {
     }
 
     fn double(&mut self) {
-        self.word().plain = false;
+        self.word().is_quoted = true;
         loop {
             match self.next() {
                 None => return self.stop("a quote is not closed"),
@@ -324,9 +310,10 @@ impl<'a> Reader<'a> {
     fn parenthesis(&mut self) {
         let words = &self.command.words;
         let begins = self.word.is_none() && words.iter().all(is_reserved) && self.command.sets.is_empty();
-        let counts = self.word.is_none() && matches!(&words[..], [word] if word.plain && word.text == "for");
+        let counts =
+            self.word.is_none() && matches!(&words[..], [word] if word.is_plain() && word.text == "for");
         let pattern =
-            self.word.is_none() && words.first().is_some_and(|word| word.plain && word.text == "case");
+            self.word.is_none() && words.first().is_some_and(|word| word.is_plain() && word.text == "case");
         if (begins || counts) && self.peek() == Some('(') {
             self.at += 1;
             let expression = self.arithmetic(counts);
@@ -349,7 +336,7 @@ impl<'a> Reader<'a> {
     /// A number right before a redirection is the stream's.
     fn end_stream(&mut self) {
         let number = |word: &Word| {
-            word.plain && !word.text.is_empty() && word.text.chars().all(|char| char.is_ascii_digit())
+            word.is_plain() && !word.text.is_empty() && word.text.chars().all(|char| char.is_ascii_digit())
         };
         let variable = |word: &Word| word.text.starts_with('{') && word.text.ends_with('}');
         if self.word.as_ref().is_some_and(|word| number(word) && word.text.len() > 1) {

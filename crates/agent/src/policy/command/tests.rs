@@ -282,7 +282,7 @@ fn what_cannot_be_judged_in_full_says_so() {
     assert_eq!(judged.map(|text| &text[..text.len().min(200)]).collect::<Vec<_>>(), [""; 0]);
     // Programs that run programs, without end.
     assert!(CommandLine::read(&format!("{}rm b", "env ".repeat(25_000))).unjudged.is_some());
-    assert!(CommandLine::read(&"a ".repeat(limits::COMMAND_BYTES_MAX)).unjudged.is_some());
+    assert!(CommandLine::read(&"a ".repeat(COMMAND_BYTES_MAX)).unjudged.is_some());
     assert!(CommandLine::read(&"$(".repeat(100_000)).unjudged.is_some());
     assert!(CommandLine::read(&"a;".repeat(100_000)).unjudged.is_some());
     assert!(CommandLine::read(&"A=1 ".repeat(30_000)).commands.len() == 1);
@@ -470,7 +470,7 @@ proptest! {
         let read = CommandLine::read(&quoted(&line));
         let texts: Vec<&str> = read.commands[0].words.iter().map(|word| &**word).collect();
         prop_assert_eq!(&texts, &line);
-        prop_assert!(read.commands[0].words.iter().all(|word| !word.dynamic));
+        prop_assert!(read.commands[0].words.iter().all(|word| !word.is_dynamic()));
         prop_assert_eq!((read.commands.len(), read.unjudged, read.redirects.len()), (1, None, 0));
     }
 

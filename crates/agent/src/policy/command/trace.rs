@@ -100,10 +100,14 @@ impl ShellStage {
 fn can_be(words: &[Word], ran: &[String]) -> bool {
     match words.split_first() {
         None => ran.is_empty(),
-        Some((word, rest)) if word.dynamic && !word.is_several() && word.number_end.is_none() => {
+        Some((word, rest))
+            if word.is_dynamic()
+                && !word.is_several()
+                && !word.expansions.iter().any(|part| matches!(part, Expansion::Number { .. })) =>
+        {
             !ran.is_empty() && can_be(rest, &ran[1..])
         }
-        Some((word, rest)) if word.dynamic => (0..=ran.len()).any(|taken| can_be(rest, &ran[taken..])),
+        Some((word, rest)) if word.is_dynamic() => (0..=ran.len()).any(|taken| can_be(rest, &ran[taken..])),
         Some((word, rest)) => ran.first().is_some_and(|first| **word == **first) && can_be(rest, &ran[1..]),
     }
 }
@@ -111,7 +115,7 @@ fn can_be(words: &[Word], ran: &[String]) -> bool {
 fn is_listed(line: &CommandLine, ran: &[String]) -> bool {
     line.commands.iter().any(|command| {
         let Some((program, args)) = command.words.split_first() else { return false };
-        !program.dynamic && base(program) == ran[0] && can_be(args, &ran[1..])
+        !program.is_dynamic() && base(program) == ran[0] && can_be(args, &ran[1..])
     })
 }
 

@@ -3,8 +3,9 @@
 //! It must not know files or agents. Look at [`add`] and [`remove`].
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use recount_json::{Fault, Kind, Scanner, Token, unescape};
+use recount_json::{Node, Place, ReadFault, Reader, Sort};
 use serde_json::Value;
 
 use super::format::Group;
@@ -13,87 +14,35 @@ use crate::limits;
 /// The white space of containers that were empty before something was added, by their path.
 pub(super) type Interiors = BTreeMap<String, String>;
 
-/// A value and where it is.
-struct Node {
-    start: usize,
-    end: usize,
-    parts: Parts,
-}
-
-enum Parts {
-    Object(Vec<Member>),
-    Array(Vec<Node>),
-    Leaf,
-}
-
-struct Member {
-    key: String,
-    start: usize,
-    value: Node,
-}
-
-impl Node {
-    fn member(&self, key: &str) -> Option<&Member> {
-        self.members().iter().find(|member| member.key == key)
-    }
-
-    fn members(&self) -> &[Member] {
-        if let Parts::Object(members) = &self.parts { members } else { &[] }
-    }
-
-    fn items(&self) -> &[Node] {
-        if let Parts::Array(items) = &self.parts { items } else { &[] }
-    }
-
-    /// Where each member or item begins and ends.
-    fn children(&self) -> Vec<(usize, usize)> {
-        match &self.parts {
-            Parts::Object(members) => members.iter().map(|member| (member.start, member.value.end)).collect(),
-            Parts::Array(items) => items.iter().map(|item| (item.start, item.end)).collect(),
-            Parts::Leaf => Vec::new(),
-        }
-    }
-
-    fn named(&self) -> &'static str {
-        match self.parts {
-            Parts::Object(_) => "an object",
-            Parts::Array(_) => "an array",
-            Parts::Leaf => "neither an object nor an array",
-        }
-    }
-}
-
 /// Adds a group of each event after those that are there. Returns the new text, and the white space of containers that
 /// were empty.
 pub(super) fn add(text: &str, groups: &[Group]) -> Result<(String, Interiors), String> {
     let mut text = if text.trim().is_empty() { "{}\n".to_owned() } else { text.to_owned() };
     let mut interiors = Interiors::new();
+    let mut reader = Reader::new();
     for group in groups {
-        let root = parse(&text)?;
-        let unit = unit_of(&text, &root);
+        let plain = without_comments(&text);
+        let root = parse(&plain, &mut reader)?;
+        let unit = unit_of(&text, root);
         let item = serde_json::to_value(group).map_err(|why| why.to_string())?;
-        let (container, path, key, value) = match root.member("hooks") {
+        let (container, path, key, value) = match root.get("hooks") {
             None => {
                 let hooks = serde_json::json!({ group.event: [item] });
-                (&root, String::new(), Some("hooks"), hooks)
+                (root, String::new(), Some("hooks"), hooks)
             }
-            Some(hooks) if !matches!(hooks.value.parts, Parts::Object(_)) => {
-                return Err(format!("\"hooks\" is {}, not an object", hooks.value.named()));
+            Some(hooks) if hooks.sort() != Sort::Object => {
+                return Err(format!("\"hooks\" is {}, not an object", named(hooks)));
             }
-            Some(hooks) => match hooks.value.member(group.event) {
-                None => (&hooks.value, "hooks".to_owned(), Some(group.event), Value::Array(vec![item])),
-                Some(event) if !matches!(event.value.parts, Parts::Array(_)) => {
-                    return Err(format!(
-                        "\"hooks.{}\" is {}, not an array",
-                        group.event,
-                        event.value.named()
-                    ));
+            Some(hooks) => match hooks.get(group.event) {
+                None => (hooks, "hooks".to_owned(), Some(group.event), Value::Array(vec![item])),
+                Some(groups) if groups.sort() != Sort::Array => {
+                    return Err(format!("\"hooks.{}\" is {}, not an array", group.event, named(groups)));
                 }
-                Some(event) => (&event.value, format!("hooks.{}", group.event), None, item),
+                Some(groups) => (groups, format!("hooks.{}", group.event), None, item),
             },
         };
-        if container.children().is_empty() {
-            interiors.insert(path, text[container.start + 1..container.end - 1].to_owned());
+        if children(container).is_empty() {
+            interiors.insert(path, text[inside(container)].to_owned());
         }
         text = insert(&text, container, &unit, key, &value)?;
     }
@@ -123,34 +72,34 @@ fn remove_one(
     is_ours: &dyn Fn(&str, &Value) -> bool,
     interiors: Option<&Interiors>,
 ) -> Result<Option<String>, String> {
-    let root = parse(text)?;
-    let Some((hooks_at, hooks)) = root.members().iter().enumerate().find(|(_, member)| member.key == "hooks")
+    let plain = without_comments(text);
+    let mut reader = Reader::new();
+    let root = parse(&plain, &mut reader)?;
+    let Some((hooks_at, (_, hooks))) = root.members().enumerate().find(|(_, (key, _))| key.is("hooks"))
     else {
         return Ok(None);
     };
     // What was empty before stays, and so does what a person wrote around it.
     let keeps = |path: &str| interiors.is_some_and(|interiors| interiors.contains_key(path));
-    for (event_at, event) in hooks.value.members().iter().enumerate() {
-        for (group_at, group) in event.value.items().iter().enumerate() {
-            let Some(handlers) = group.member("hooks") else { continue };
-            for (at, handler) in handlers.value.items().iter().enumerate() {
-                let plain = without_comments(text);
-                let value = serde_json::from_str(&plain[handler.start..handler.end]).unwrap_or(Value::Null);
-                if !is_ours(&event.key, &value) {
-                    continue;
-                }
-                let path = format!("hooks.{}", event.key);
-                let cut = if handlers.value.items().len() > 1 {
-                    cut(text, &handlers.value, at, None)
-                } else if event.value.items().len() > 1 || keeps(&path) {
-                    cut(text, &event.value, group_at, interiors.and_then(|all| all.get(&path)))
-                } else if hooks.value.members().len() > 1 || keeps("hooks") {
-                    cut(text, &hooks.value, event_at, interiors.and_then(|all| all.get("hooks")))
-                } else {
-                    cut(text, &root, hooks_at, interiors.and_then(|all| all.get("")))
-                };
-                return Ok(Some(cut));
-            }
+    for (event_at, (event, groups)) in hooks.members().enumerate() {
+        let event = event.str().unwrap_or_default();
+        let path = format!("hooks.{event}");
+        for (group_at, group) in groups.items().enumerate() {
+            let Some(handlers) = group.get("hooks") else { continue };
+            let Some(at) = handlers.items().position(|handler| is_ours(&event, &value_of(handler))) else {
+                continue;
+            };
+            let (container, at, interior) = if handlers.items().count() > 1 {
+                (handlers, at, None)
+            } else if groups.items().count() > 1 || keeps(&path) {
+                (groups, group_at, Some(&*path))
+            } else if hooks.members().count() > 1 || keeps("hooks") {
+                (hooks, event_at, Some("hooks"))
+            } else {
+                (root, hooks_at, Some(""))
+            };
+            let interior = interior.and_then(|path| interiors?.get(path));
+            return Ok(Some(cut(text, container, at, interior)));
         }
     }
     Ok(None)
@@ -164,15 +113,16 @@ pub(super) fn find(
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let (root, plain) = (parse(text)?, without_comments(text));
+    let plain = without_comments(text);
+    let mut reader = Reader::new();
     let mut found = Vec::new();
-    let Some(hooks) = root.member("hooks") else { return Ok(found) };
-    for event in hooks.value.members() {
-        let handlers = event.value.items().iter().filter_map(|group| group.member("hooks"));
-        for handler in handlers.flat_map(|handlers| handlers.value.items()) {
-            let value = serde_json::from_str(&plain[handler.start..handler.end]).unwrap_or(Value::Null);
-            if is_ours(&event.key, &value) {
-                found.push((event.key.clone(), value));
+    let Some(hooks) = parse(&plain, &mut reader)?.get("hooks") else { return Ok(found) };
+    for (event, groups) in hooks.members() {
+        let event = event.str().unwrap_or_default();
+        for handler in groups.items().filter_map(|group| group.get("hooks")).flat_map(Node::items) {
+            let value = value_of(handler);
+            if is_ours(&event, &value) {
+                found.push((event.clone().into_owned(), value));
             }
         }
     }
@@ -181,48 +131,57 @@ pub(super) fn find(
 
 /// Whether an object has no members.
 pub(super) fn is_empty(text: &str) -> bool {
-    parse(text).is_ok_and(|root| matches!(&root.parts, Parts::Object(members) if members.is_empty()))
+    parse(&without_comments(text), &mut Reader::new()).is_ok_and(|root| root.members().next().is_none())
 }
 
-/// The text without the child at this place, and without the comma that came with it.
-fn cut(text: &str, container: &Node, at: usize, interior: Option<&String>) -> String {
-    let children = container.children();
-    let (start, end) = children[at];
+/// The text without the child at this index, and without the comma that came with it.
+fn cut(text: &str, container: Node<'_>, at: usize, interior: Option<&String>) -> String {
+    let children = children(container);
+    let Range { start, end } = children[at];
     let (from, to, instead) = match (at.checked_sub(1), children.get(at + 1)) {
-        (Some(before), _) => (children[before].1, end, ""),
-        (None, Some((next, _))) => (start, *next, ""),
-        (None, None) => (container.start + 1, container.end - 1, interior.map_or("", String::as_str)),
+        (Some(before), _) => (children[before].end, end, ""),
+        (None, Some(next)) => (start, next.start, ""),
+        (None, None) => {
+            let Range { start, end } = inside(container);
+            (start, end, interior.map_or("", String::as_str))
+        }
     };
     format!("{}{instead}{}", &text[..from], &text[to..])
+}
+
+/// The range between the brackets of a container.
+fn inside(container: Node<'_>) -> Range<usize> {
+    let Range { start, end } = container.range();
+    start + 1..end - 1
 }
 
 /// The text with one more child at the end of a container.
 fn insert(
     text: &str,
-    container: &Node,
+    container: Node<'_>,
     unit: &str,
     key: Option<&str>,
     value: &Value,
 ) -> Result<String, String> {
     let key = key.map_or(String::new(), |key| format!("{}: ", Value::from(key)));
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
-    let children = container.children();
-    let is_in_line = children.first().is_some_and(|(start, _)| !text[container.start..*start].contains('\n'));
+    let children = children(container);
+    let inside = inside(container);
+    let is_in_line = children.first().is_some_and(|first| !text[inside.start..first.start].contains('\n'));
     if is_in_line {
-        let (_, last) = children[children.len() - 1];
+        let last = children[children.len() - 1].end;
         return Ok(format!("{}, {key}{value}{}", &text[..last], &text[last..]));
     }
     let (at, comma, indent, tail) = match children.last() {
-        Some((start, end)) => (*end, ",", indent_at(text, *start).to_owned(), String::new()),
+        Some(last) => (last.end, ",", indent_at(text, last.start).to_owned(), String::new()),
         None => {
-            let outer = indent_at(text, container.start);
-            let at = container.start + 1;
-            (at, "", format!("{outer}{unit}"), format!("{newline}{outer}"))
+            let outer = indent_at(text, inside.start);
+            (inside.start, "", format!("{outer}{unit}"), format!("{newline}{outer}"))
         }
     };
     let rest = match children.is_empty() {
         // White space of an empty container is kept aside by the caller; a comment in it stays.
-        true if text[at..container.end - 1].trim().is_empty() => container.end - 1,
+        true if text[inside.clone()].trim().is_empty() => inside.end,
         _ => at,
     };
     let pretty = pretty(value, unit)?.replace('\n', &format!("{newline}{indent}"));
@@ -238,7 +197,7 @@ fn pretty(value: &Value, unit: &str) -> Result<String, String> {
     String::from_utf8(out).map_err(|why| why.to_string())
 }
 
-/// The white space at the beginning of the line that this place is in.
+/// The white space at the beginning of the line that this offset is in.
 fn indent_at(text: &str, at: usize) -> &str {
     let line = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let rest = &text[line..at];
@@ -246,8 +205,8 @@ fn indent_at(text: &str, at: usize) -> &str {
 }
 
 /// How the file indents one level.
-fn unit_of(text: &str, root: &Node) -> String {
-    let first = root.children().first().map(|(start, _)| indent_at(text, *start));
+fn unit_of(text: &str, root: Node<'_>) -> String {
+    let first = root.members().next().map(|(key, _)| indent_at(text, key.range().start));
     first.filter(|indent| !indent.is_empty()).unwrap_or("  ").to_owned()
 }
 
@@ -289,56 +248,33 @@ pub(super) fn value(text: &str) -> Option<Value> {
     serde_json::from_str(&without_comments(text)).ok()
 }
 
-fn parse(text: &str) -> Result<Node, String> {
-    let plain = without_comments(text);
-    let place = |at: usize| {
-        let before = &plain[..at.min(plain.len())];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        format!("line {line}, column {column}")
+fn parse<'d>(plain: &'d str, reader: &'d mut Reader) -> Result<Node<'d>, String> {
+    let refused = |ReadFault { fault, .. }: ReadFault| {
+        let Place { line, column } = Place::of(plain, fault.at);
+        format!("not valid JSON at line {line}, column {column}: {:?}", fault.reason)
     };
-    let fault = |why: Fault| format!("not valid JSON at {}: {:?}", place(why.at), why.reason);
-    let mut scanner = Scanner::strict(&plain, limits::SETTINGS_DEPTH_MAX);
-    let first = scanner.token().map_err(fault)?.ok_or("not valid JSON: it is empty")?;
-    let root = node(&plain, &mut scanner, first).map_err(fault)?;
-    if scanner.token().map_err(fault)?.is_some() {
-        return Err("not valid JSON: something follows the outermost value".to_owned());
-    }
-    match root.parts {
-        Parts::Object(_) => Ok(root),
-        _ => Err(format!("the outermost value is {}, not an object", root.named())),
+    let root = reader.read(plain, limits::SETTINGS_DEPTH_MAX).map_err(refused)?.root();
+    match root.sort() {
+        Sort::Object => Ok(root),
+        _ => Err(format!("the outermost value is {}, not an object", named(root))),
     }
 }
 
-/// As deep as the scanner allows.
-fn node(text: &str, scanner: &mut Scanner<'_>, token: Token) -> Result<Node, Fault> {
-    let start = token.start;
-    match token.kind {
-        Kind::ObjectStart => {
-            let mut members = Vec::new();
-            while let Some(key) = scanner.token()? {
-                if key.kind == Kind::ObjectEnd {
-                    return Ok(Node { start, end: key.end, parts: Parts::Object(members) });
-                }
-                let Some(first) = scanner.token()? else { break };
-                let value = node(text, scanner, first)?;
-                let name = unescape(&text[key.inside()]).into_owned();
-                members.push(Member { key: name, start: key.start, value });
-            }
-            Ok(Node { start, end: text.len(), parts: Parts::Object(members) })
-        }
-        Kind::ArrayStart => {
-            let mut items = Vec::new();
-            while let Some(first) = scanner.token()? {
-                if first.kind == Kind::ArrayEnd {
-                    return Ok(Node { start, end: first.end, parts: Parts::Array(items) });
-                }
-                items.push(node(text, scanner, first)?);
-            }
-            Ok(Node { start, end: text.len(), parts: Parts::Array(items) })
-        }
-        _ => Ok(Node { start, end: token.end, parts: Parts::Leaf }),
+/// Where each member or item is written.
+fn children(container: Node<'_>) -> Vec<Range<usize>> {
+    let members = container.members().map(|(key, value)| key.range().start..value.range().end);
+    members.chain(container.items().map(Node::range)).collect()
+}
+
+fn named(node: Node<'_>) -> &'static str {
+    match node.sort() {
+        Sort::Object | Sort::Array => node.sort().with_article(),
+        _ => "neither an object nor an array",
     }
+}
+
+fn value_of(node: Node<'_>) -> Value {
+    serde_json::from_str(node.source()).unwrap_or(Value::Null)
 }
 
 #[cfg(test)]
@@ -384,6 +320,8 @@ mod tests {
         );
         round("{\n  // a person's note\n  \"a\": \"// not a note\", /* and\n another */ \"b\": 2\n}\n");
         round("{\"hooks\":{\"PreToolUse\":[{\"matcher\":\"Bash\",\"hooks\":[]}]}}");
+        round("{\n\n  \"a\": 1\n\n}\n");
+        round("{\"hooks\": {\"Stop\": []}, \"a\": [1, 2]}\r\n");
     }
 
     #[test]

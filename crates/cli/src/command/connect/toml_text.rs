@@ -137,6 +137,8 @@ mod tests {
         round(
             "[hooks]\n\n[[hooks.Stop]]\n  [[hooks.Stop.hooks]]\n  type = \"command\"\n  command = \"x\"\n\n[tui]\na = 1\n",
         );
+        round("a = 1\r\n[b]\r\nc = 2\r\n");
+        round("a.b = 1\nc = 2\na.d = 3\n");
         round("[hooks.state]\n# trust\n\"/a:stop:0:0\" = { trusted_hash = \"sha256:1\" }\n\n\n");
     }
 

@@ -3,8 +3,8 @@
 //! Look at [`Reader::dollar`]. Commands inside are read as commands; what shells read differently ends the reading. It must
 //! not know what commands mean.
 
-use crate::limits;
 use crate::policy::command::reader::Reader;
+use crate::policy::limits;
 
 impl Reader<'_> {
     pub(super) fn dollar(&mut self, quoted: bool) {

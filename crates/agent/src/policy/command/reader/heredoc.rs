@@ -3,8 +3,8 @@
 //! Look at [`Reader::bodies`]. Where shells see the end of a body in different places, the reading ends. It must not know
 //! what commands mean.
 
-use crate::limits;
 use crate::policy::command::reader::Reader;
+use crate::policy::limits;
 
 pub(super) struct Heredoc {
     end: String,

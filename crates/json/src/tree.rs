@@ -1,9 +1,10 @@
-//! A JSON text that has been read: nodes in the order of the text, each knowing where its values end.
-//! Looks things up; never fails and never copies, except to take escapes out of a string.
+//! A JSON text that has been read: nodes in the order of the text, each with the position after its last value.
+//! Lookups never fail and never copy, except to decode the escapes of a string. Look at [`Doc`].
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use recount_json::unescape;
+use crate::text::unescape;
 
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum Sort {
 
 impl Sort {
     /// With its article, for sentences.
-    pub fn says(self) -> &'static str {
+    pub fn with_article(self) -> &'static str {
         match self {
             Sort::Null => "null",
             Sort::Bool => "a boolean",
@@ -30,37 +31,28 @@ impl Sort {
     }
 }
 
-pub(super) const ESCAPED: u8 = 1;
-pub(super) const NOT_ASCII: u8 = 2;
+pub(crate) const ESCAPED: u8 = 1;
+pub(crate) const NOT_ASCII: u8 = 2;
 /// A number with a fraction or an exponent.
-pub(super) const REAL: u8 = 4;
+pub(crate) const REAL: u8 = 4;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cell {
+pub(crate) struct Cell {
     /// Of strings without the quotes.
-    pub(super) start: u32,
-    pub(super) end: u32,
-    /// The cell behind this one and all that is in it; 0 while it is open.
-    pub(super) next: u32,
-    pub(super) sort: Sort,
-    pub(super) flags: u8,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// The cell after this one and all that is in it; 0 while it is open.
+    pub(crate) next: u32,
+    pub(crate) sort: Sort,
+    pub(crate) flags: u8,
 }
 
 /// A text with its nodes.
 #[derive(Clone, Copy)]
 pub struct Doc<'d> {
-    pub(super) text: &'d str,
-    pub(super) cells: &'d [Cell],
-    pub(super) facts: Facts,
-}
-
-/// Noticed on the way, so that nobody has to walk again.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Facts {
-    pub(super) deepest: usize,
-    /// Cell of the first integer beyond 2^53, and of the first string beyond the soft limit.
-    pub(super) big_integer: Option<u32>,
-    pub(super) long_string: Option<u32>,
+    pub(crate) text: &'d str,
+    pub(crate) cells: &'d [Cell],
+    pub(crate) depth: usize,
 }
 
 impl<'d> Doc<'d> {
@@ -74,21 +66,18 @@ impl<'d> Doc<'d> {
 
     /// Levels of nesting; a plain value has none.
     pub fn depth(&self) -> usize {
-        self.facts.deepest
+        self.depth
     }
 
-    /// The first integer whose size is beyond 2^53.
-    pub fn big_integer(&self) -> Option<Node<'d>> {
-        self.facts.big_integer.map(|at| self.node(at))
+    /// All values and keys, in the order of the text.
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'d>> + use<'d> {
+        let (text, cells) = (self.text, self.cells);
+        (0_u32..).zip(cells).map(move |(at, _)| Node { text, cells, at })
     }
 
-    /// The first string beyond [`crate::limits::STRING_BYTES_SOFT`].
-    pub fn long_string(&self) -> Option<Node<'d>> {
-        self.facts.long_string.map(|at| self.node(at))
-    }
-
-    pub(crate) fn node(&self, at: u32) -> Node<'d> {
-        Node { text: self.text, cells: self.cells, at }
+    /// The node with this [`Node::index`].
+    pub fn node(&self, index: u32) -> Node<'d> {
+        Node { text: self.text, cells: self.cells, at: index }
     }
 
     /// The path to the innermost value around a byte offset, as `producer.agent_id`.
@@ -110,7 +99,8 @@ impl<'d> Node<'d> {
         self.cells[self.at as usize]
     }
 
-    pub(crate) fn index(self) -> u32 {
+    /// Its number among all nodes of the text.
+    pub fn index(self) -> u32 {
         self.at
     }
 
@@ -118,9 +108,16 @@ impl<'d> Node<'d> {
         self.cell().sort
     }
 
-    /// Where it begins; of a string, behind the quote.
+    /// Where it begins; of a string, after the quote.
     pub fn offset(self) -> usize {
         self.cell().start as usize
+    }
+
+    /// Where it is written; of a string with its quotes.
+    pub fn range(self) -> Range<usize> {
+        let cell = self.cell();
+        let quote = usize::from(cell.sort == Sort::Text);
+        cell.start as usize - quote..cell.end as usize + quote
     }
 
     /// As it is written; of a string, what is between the quotes.
@@ -131,14 +128,10 @@ impl<'d> Node<'d> {
 
     /// As it is written, of a string with its quotes.
     pub fn source(self) -> &'d str {
-        let cell = self.cell();
-        match cell.sort {
-            Sort::Text => &self.text[cell.start as usize - 1..cell.end as usize + 1],
-            _ => self.raw(),
-        }
+        &self.text[self.range()]
     }
 
-    /// A string whose text stands there as it is, without escapes.
+    /// A string that is written without escapes.
     pub fn plain(self) -> Option<&'d str> {
         let cell = self.cell();
         (cell.sort == Sort::Text && cell.flags & ESCAPED == 0).then(|| self.raw())
@@ -176,20 +169,22 @@ impl<'d> Node<'d> {
         (self.sort() == Sort::Bool).then(|| self.raw() == "true")
     }
 
+    /// Whether it is a number without fraction and exponent.
+    pub fn is_integer(self) -> bool {
+        self.sort() == Sort::Number && self.cell().flags & REAL == 0
+    }
+
     /// A number without fraction, however it is written. Beyond 64 bits it is the nearest end of them.
     pub fn int(self) -> Option<i64> {
         if self.sort() != Sort::Number {
             return None;
         }
         let raw = self.raw();
-        if self.cell().flags & REAL == 0 {
+        if self.is_integer() {
             let end = if raw.starts_with('-') { i64::MIN } else { i64::MAX };
             return Some(raw.parse().unwrap_or(end));
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "casts of floats stop at the ends, which is meant"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "casts of floats saturate, which is meant")]
         self.number().filter(|number| number.fract() == 0.0).map(|number| number as i64)
     }
 
@@ -260,7 +255,7 @@ impl<'d> Iterator for Members<'d> {
 }
 
 /// The path through all values for which `around` holds, the outermost first.
-pub(super) fn path(text: &str, cells: &[Cell], around: impl Fn(&Cell) -> bool) -> String {
+pub(crate) fn path(text: &str, cells: &[Cell], around: impl Fn(&Cell) -> bool) -> String {
     let mut path = String::new();
     let mut container = 0;
     while let Some(cell) = cells.get(container).filter(|cell| matches!(cell.sort, Sort::Array | Sort::Object))

@@ -1,0 +1,6 @@
+//! Limits of patches. Each constant says what happens at it.
+//!
+//! Limits that several modules of the crate use are in `crate::limits`.
+
+/// Files that one diff may be of; beyond that it is refused.
+pub(crate) const PATCH_FILES_MAX: usize = 1_000;
