@@ -141,7 +141,10 @@ impl Results {
         done.time.processor += processor;
         if done.remaining == 0 {
             let (elapsed, processor) = done.time.seconds();
-            println!("{suite}: {} done, {elapsed:.1} s in all, {processor:.1} s of processor time", done.jobs);
+            println!(
+                "{suite}: {} done, {elapsed:.1} s in all, {processor:.1} s of processor time",
+                done.jobs
+            );
         }
         self.times.insert(full_name, Time { elapsed, processor });
     }
@@ -212,7 +215,9 @@ fn take_times(output: &mut String) -> Duration {
         let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
         Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
     };
-    let Some(sum) = children.split_whitespace().map(seconds).sum::<Option<f64>>() else { return Duration::ZERO };
+    let Some(sum) = children.split_whitespace().map(seconds).sum::<Option<f64>>() else {
+        return Duration::ZERO;
+    };
     let length = rest.len();
     output.truncate(length);
     Duration::from_secs_f64(sum.max(0.0))

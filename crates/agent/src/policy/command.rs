@@ -59,7 +59,7 @@ pub(crate) struct Word {
     certainty: Certainty,
     expansions: Vec<Expansion>,
     /// Each at most once.
-    patterns: Vec<Pattern>,
+    patterns: Vec<WordPattern>,
     /// Whether a part of it is in quotes or after a backslash.
     is_quoted: bool,
     /// Whether it begins with an unquoted `name=`.
@@ -90,7 +90,7 @@ enum Expansion {
 
 /// What the shell replaces in a word by names of files, folders or choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pattern {
+enum WordPattern {
     Tilde,
     Brace,
     Glob,
@@ -130,7 +130,7 @@ impl Word {
         !self.is_quoted && self.expansions.is_empty()
     }
 
-    fn has(&self, pattern: Pattern) -> bool {
+    fn has(&self, pattern: WordPattern) -> bool {
         self.patterns.contains(&pattern)
     }
 
@@ -173,7 +173,7 @@ impl Word {
         self.expansions.push(expansion(self.text.len()));
     }
 
-    fn add_pattern(&mut self, pattern: Pattern) {
+    fn add_pattern(&mut self, pattern: WordPattern) {
         if !self.has(pattern) {
             self.patterns.push(pattern);
         }
@@ -191,7 +191,7 @@ impl Word {
 
     /// Whether patterns or braces make other words of it.
     fn is_several_but_for_blanks(&self) -> bool {
-        self.is_dynamic() && (self.has(Pattern::Glob) || self.has(Pattern::Brace))
+        self.is_dynamic() && (self.has(WordPattern::Glob) || self.has(WordPattern::Brace))
     }
 
     /// Whether which option it is, is known only when the shell runs. `--name="$X"` is one of a known name.

@@ -5,7 +5,7 @@
 
 use crate::policy::command::reader::is_reserved;
 use crate::policy::command::{
-    Command, CommandLine, Pattern, Word, base, is_installed, is_name, is_setting, twists,
+    Command, CommandLine, Word, WordPattern, base, is_installed, is_name, is_setting, twists,
 };
 use crate::policy::limits;
 
@@ -298,8 +298,8 @@ impl CommandLine {
         let mut wrappers = 0;
         while let Some(first) = command.words.first() {
             if first.is_dynamic()
-                || first.has(Pattern::Brace)
-                || (first.has(Pattern::Glob) && !matches!(first.text.as_str(), "[" | "[["))
+                || first.has(WordPattern::Brace)
+                || (first.has(WordPattern::Glob) && !matches!(first.text.as_str(), "[" | "[["))
             {
                 self.cannot_judge("the name of a command is known only when it runs");
                 break;
@@ -556,7 +556,10 @@ impl CommandLine {
         let end = rest.iter().rposition(|word| &**word == "]").unwrap_or(rest.len());
         let mut words = &rest[..end];
         for word in words {
-            if word.splits() || (word.is_dynamic() && word.has(Pattern::Glob)) || word.has(Pattern::Brace) {
+            if word.splits()
+                || (word.is_dynamic() && word.has(WordPattern::Glob))
+                || word.has(WordPattern::Brace)
+            {
                 self.cannot_judge(WHY);
             }
             if word.has_bare_variable() {
@@ -710,7 +713,8 @@ impl CommandLine {
                     // What looks like an option may be one, when the word before was the value of another.
                     let strange = value.starts_with('-') && (!number || value.is_dynamic());
                     // Names of files that end like `*.rs` are no options.
-                    let names = !value.has(Pattern::Brace) && value.has(Pattern::Glob) && value.contains('.');
+                    let names =
+                        !value.has(WordPattern::Brace) && value.has(WordPattern::Glob) && value.contains('.');
                     if strange
                         || value.breaks()
                         || (value.is_several() && !names)

@@ -7,7 +7,7 @@ mod expansion;
 mod heredoc;
 
 use crate::policy::command::reader::heredoc::Heredoc;
-use crate::policy::command::{Certainty, Command, CommandLine, Expansion, Pattern, Word, is_name};
+use crate::policy::command::{Certainty, Command, CommandLine, Expansion, Word, WordPattern, is_name};
 use crate::policy::limits;
 
 pub(super) struct Reader<'a> {
@@ -186,9 +186,9 @@ impl<'a> Reader<'a> {
         }
         let word = self.word();
         match char {
-            '*' | '?' | '[' => word.add_pattern(Pattern::Glob),
-            '{' | '}' => word.add_pattern(Pattern::Brace),
-            '~' if word.text.is_empty() && word.is_plain() => word.add_pattern(Pattern::Tilde),
+            '*' | '?' | '[' => word.add_pattern(WordPattern::Glob),
+            '{' | '}' => word.add_pattern(WordPattern::Brace),
+            '~' if word.text.is_empty() && word.is_plain() => word.add_pattern(WordPattern::Tilde),
             '=' if word.is_plain() => {
                 word.assigns |= is_name(word.text.strip_suffix('+').unwrap_or(&word.text));
             }
@@ -227,11 +227,11 @@ impl<'a> Reader<'a> {
     fn end_word(&mut self) {
         let Some(mut word) = self.word.take() else { return };
         // Braces without a choice stay as they are: `{}`, `-I{}`.
-        let chooses = word.has(Pattern::Brace)
+        let chooses = word.has(WordPattern::Brace)
             && (word.is_dynamic() || word.text.contains(',') || word.text.contains(".."));
-        let tilde = word.has(Pattern::Tilde) && !word.text.contains('/');
+        let tilde = word.has(WordPattern::Tilde) && !word.text.contains('/');
         let bracket = matches!(word.text.as_str(), "[" | "[[");
-        if (word.has(Pattern::Glob) || tilde || chooses) && !bracket {
+        if (word.has(WordPattern::Glob) || tilde || chooses) && !bracket {
             let is_start = word.text.starts_with(['*', '?', '[', '{', '~']);
             word.certainty =
                 word.certainty.max(if is_start { Certainty::DynamicFromStart } else { Certainty::Dynamic });
