@@ -129,8 +129,9 @@ macro_rules! registry {
             Opaque(Opaque),
         }
 
-        /// All rows, in the order of the reference page.
-        pub const TABLE: &[Row] = &[$(
+        /// All rows, in the order of the reference page. A static, because each crate that used a constant would compile all
+        /// schemas once more.
+        pub static TABLE: &[Row] = &[$(
             Row {
                 type_name: $name,
                 status: Status::$status,

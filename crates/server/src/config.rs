@@ -32,7 +32,7 @@ pub use self::runs::Runs;
 use self::runs::{Folders, Outside};
 use self::table::{DefaultContext, Values};
 use crate::redaction::Redaction;
-use crate::settings::{Lookup, Setting};
+use crate::settings::{Environment, Lookup, Setting};
 use crate::{Home, StartError};
 
 /// Everything that can be configured, settled.
@@ -76,8 +76,12 @@ impl Config {
         options: Options,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Config, StartError> {
-        let (file, path) = file::read(options.config.as_deref(), &environment)?;
-        let data = user_folder("XDG_DATA_HOME", ".local/share", &environment).unwrap_or_default();
+        Config::settle_with(options, &environment)
+    }
+
+    fn settle_with(options: Options, environment: &Environment<'_>) -> Result<Config, StartError> {
+        let (file, path) = file::read(options.config.as_deref(), environment)?;
+        let data = user_folder("XDG_DATA_HOME", ".local/share", environment).unwrap_or_default();
         let home = environment("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         let beside = path.parent().map(Path::to_owned).unwrap_or_default();
         let mut look = Lookup::new(environment, path, file.values);
@@ -149,11 +153,7 @@ impl Config {
     }
 }
 
-fn user_folder(
-    variable: &str,
-    below_home: &str,
-    environment: &impl Fn(&str) -> Option<String>,
-) -> Option<PathBuf> {
+fn user_folder(variable: &str, below_home: &str, environment: &Environment<'_>) -> Option<PathBuf> {
     let base = environment(variable)
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())

@@ -35,17 +35,24 @@ impl fmt::Display for Source {
     }
 }
 
+/// Returns the value of an environment variable.
+pub(crate) type Environment<'e> = dyn Fn(&str) -> Option<String> + 'e;
+
 /// Looks values up, and remembers each.
-pub(crate) struct Lookup<E> {
-    environment: E,
+pub(crate) struct Lookup<'e> {
+    environment: &'e Environment<'e>,
     /// The configuration file, if there is one, and its content.
     file: PathBuf,
     values: BTreeMap<&'static str, String>,
     settings: Vec<Setting>,
 }
 
-impl<E: Fn(&str) -> Option<String>> Lookup<E> {
-    pub(crate) fn new(environment: E, file: PathBuf, values: BTreeMap<&'static str, String>) -> Self {
+impl<'e> Lookup<'e> {
+    pub(crate) fn new(
+        environment: &'e Environment<'e>,
+        file: PathBuf,
+        values: BTreeMap<&'static str, String>,
+    ) -> Self {
         Lookup { environment, file, values, settings: Vec::new() }
     }
 

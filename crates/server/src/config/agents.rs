@@ -147,8 +147,8 @@ struct Around<'a> {
 }
 
 /// `said` is `None` if the file has no agents.
-pub(super) fn settle<E: Fn(&str) -> Option<String>>(
-    look: &mut Lookup<E>,
+pub(super) fn settle(
+    look: &mut Lookup<'_>,
     said: Option<BTreeMap<String, AgentSection>>,
     runs: &Runs,
     home: Option<&Path>,

@@ -18,6 +18,7 @@ use super::agents::{AGENT_KEYS, AgentSection};
 use super::table::{Row, SettingKind, rows};
 use super::user_folder;
 use crate::StartError;
+use crate::settings::Environment;
 
 /// The parsed file.
 #[derive(Debug, Default)]
@@ -88,7 +89,7 @@ const HOOK_KEYS: [&str; 8] =
 /// Reads the file that is named, or the user's own if there is one. Returns its path, too.
 pub(super) fn read(
     named: Option<&Path>,
-    environment: &impl Fn(&str) -> Option<String>,
+    environment: &Environment<'_>,
 ) -> Result<(File, PathBuf), StartError> {
     let (path, must_exist) = match named {
         Some(path) => (path.to_owned(), true),

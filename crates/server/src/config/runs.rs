@@ -66,8 +66,8 @@ pub(super) struct Outside<'a> {
     pub(super) web: WebSettings,
 }
 
-pub(super) fn settle<E: Fn(&str) -> Option<String>>(
-    look: &mut Lookup<E>,
+pub(super) fn settle(
+    look: &mut Lookup<'_>,
     values: &Values,
     environment: BTreeMap<String, String>,
     mut models: ModelsSettings,
@@ -131,7 +131,7 @@ pub(super) fn settle<E: Fn(&str) -> Option<String>>(
 }
 
 /// Records the settings of models that only the file can have, without secrets.
-fn note_models<E: Fn(&str) -> Option<String>>(look: &mut Lookup<E>, models: &ModelsSettings) {
+fn note_models(look: &mut Lookup<'_>, models: &ModelsSettings) {
     let providers: Vec<String> = models
         .providers
         .iter()

@@ -65,8 +65,8 @@ macro_rules! settings {
 
         impl Values {
             /// Takes each setting from the flag, the environment, the file or its default, in this order.
-            pub(super) fn read<E: Fn(&str) -> Option<String>>(
-                look: &mut Lookup<E>,
+            pub(super) fn read(
+                look: &mut Lookup<'_>,
                 options: &Options,
                 $place: &DefaultContext,
             ) -> Result<Values, StartError> {

@@ -172,7 +172,7 @@ fn values(config: Option<&Path>, environment: &[(&str, &str)]) -> Vec<String> {
     let lookup =
         |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let (file, path) = file::read(config, &lookup).unwrap();
-    let mut look = Lookup::new(lookup, path, file.values);
+    let mut look = Lookup::new(&lookup, path, file.values);
     let place = DefaultContext { data: "/d".to_owned(), has_home: false };
     Values::read(&mut look, &Options::default(), &place).unwrap().in_words()
 }
