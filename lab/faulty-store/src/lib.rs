@@ -99,9 +99,13 @@ impl FaultyStore {
 
     /// Refuses every call from now on.
     pub fn cut(&self) {
-        match &self.queue {
-            Some(queue) => queue.close(),
-            None => *lock(&self.process) = Process::Closed,
+        if let Some(queue) = &self.queue {
+            return queue.close();
+        }
+        let mut process = lock(&self.process);
+        // A dead process gets no answer any more.
+        if *process == Process::Runs {
+            *process = Process::Closed;
         }
     }
 
