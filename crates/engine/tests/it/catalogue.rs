@@ -2,20 +2,14 @@
 
 use std::sync::Arc;
 
-use recount_engine::{Engine, Framing, ListQuery, NewRun, Triple, check_catalogue};
+use recount_engine::{Engine, ListQuery, NewRun, Triple, check_catalogue};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, ForeignId, RunId, door};
 use recount_log::{Append, Guard, MemoryStore, RowPut, RowRange, Store, StreamAppend};
 use recount_run::{CancelledBy, Command};
 use recount_world::World;
 
-struct Bare;
-
-impl Framing for Bare {
-    fn frame(&self, _: u64, envelope: &[u8], out: &mut bytes::BytesMut) {
-        out.extend_from_slice(envelope);
-    }
-}
+use crate::scene::Bare;
 
 const START_MS: u64 = 1_777_803_825_000;
 

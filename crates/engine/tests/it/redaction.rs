@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recount_engine::{Engine, Framing, NewRun, NewSetup, Redactor, Setup};
+use recount_engine::{Engine, NewRun, NewSetup, Redactor, Setup};
 use recount_event::digest::call_digest;
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{Code, Event, ForeignId, Json, Payload, RunId, SessionId};
@@ -12,7 +12,7 @@ use recount_run::{CancelledBy, Command};
 use recount_world::World;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, code, drafts, triple};
+use crate::scene::{Bare, Scene, code, drafts, triple};
 
 /// Assembled here, so that nobody who looks for keys in source code is alarmed.
 fn key() -> String {
@@ -371,14 +371,6 @@ async fn a_row_whose_session_cannot_be_read_does_not_switch_masking_off() {
     assert_eq!(refused.code(), Code::StoreCorrupt);
     assert!(refused.to_string().contains(&format!("catalogue.runs/default/{run}")), "{refused}");
     assert!(!told(&scene, run).await.contains(&value));
-}
-
-struct Bare;
-
-impl Framing for Bare {
-    fn frame(&self, _: u64, envelope: &[u8], out: &mut bytes::BytesMut) {
-        out.extend_from_slice(envelope);
-    }
 }
 
 async fn knowing(values: &[&str], shapes: bool) -> Engine {

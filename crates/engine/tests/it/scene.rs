@@ -16,6 +16,15 @@ use recount_world::{Clock, RuntimeClock, World};
 
 pub(crate) const START_MS: u64 = 1_777_803_825_000;
 
+/// Frames that are the envelopes alone.
+pub(crate) struct Bare;
+
+impl Framing for Bare {
+    fn frame(&self, _: u64, envelope: &[u8], out: &mut BytesMut) {
+        out.extend_from_slice(envelope);
+    }
+}
+
 /// The cursor, the lengths of what follows, the envelope, and as much padding as a test wants.
 struct Padded {
     padding: usize,

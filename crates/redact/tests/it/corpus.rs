@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use recount_redact::{DETECTORS, Redactor, StreamRedactor};
 
-const TRUE: &str = include_str!("../../../../testdata/secrets/true.txt");
-const FALSE: &str = include_str!("../../../../testdata/secrets/false.txt");
+pub(crate) const TRUE: &str = include_str!("../../../../testdata/secrets/true.txt");
+pub(crate) const FALSE: &str = include_str!("../../../../testdata/secrets/false.txt");
 
 /// Shape, text, and the text as it must come out.
 fn secrets() -> impl Iterator<Item = (&'static str, String, String)> {

@@ -7,8 +7,7 @@ use proptest::prelude::*;
 use recount_redact::limits::{HOLD_BYTES_MAX, KEPT_BYTES_MAX, SHOWN_BYTES_MAX, SHOWN_DIGITS_MAX};
 use recount_redact::{Online, Redactor, Secret, StreamRedactor};
 
-const TRUE: &str = include_str!("../../../../testdata/secrets/true.txt");
-const FALSE: &str = include_str!("../../../../testdata/secrets/false.txt");
+use crate::corpus::{FALSE, TRUE};
 
 const KNOWN: [&str; 5] = [
     "correct horse battery",

@@ -70,6 +70,11 @@ impl House {
         reply.unwrap_or_else(|| panic!("{method} {target}: the connection ended without an answer"))
     }
 
+    /// The server is ready still.
+    pub(crate) async fn lives(&self) {
+        assert_eq!(self.get("/readyz").await.status, 200);
+    }
+
     pub(crate) async fn get(&self, target: &str) -> Reply {
         self.ask("GET", target, &[], None).await
     }

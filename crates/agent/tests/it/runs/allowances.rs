@@ -13,7 +13,7 @@ use recount_redact::Secret;
 use crate::runs::scene::{Scene, Setup, asked, count, first, refusals, types};
 
 /// Everything is to be asked about.
-const ASK_ALL: &str = "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"ask\"\n";
+pub(crate) const ASK_ALL: &str = "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"ask\"\n";
 
 fn turns(calls: &[&str]) -> String {
     let turns: Vec<String> = calls.iter().map(|call| format!("[[turn]]\ncall = [{call}]\n")).collect();

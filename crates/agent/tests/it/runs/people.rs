@@ -5,6 +5,7 @@ use std::sync::Arc;
 use recount_run::{Command, PromptKind};
 use recount_world::ManualClock;
 
+use crate::runs::allowances::ASK_ALL;
 use crate::runs::scene::{Scene, Setup, count, course, first, refusals, results, types};
 
 const ASKING: &str = r#"
@@ -13,9 +14,6 @@ call = [{ name = "write_file", input = { path = "a.txt", content = "one\n" } }]
 [[turn]]
 text = "Done."
 "#;
-
-/// Everything is to be asked about.
-const ASK_ALL: &str = "[[rules]]\nid = \"all\"\ntool = \"*\"\naction = \"ask\"\n";
 
 #[tokio::test]
 async fn a_call_waits_for_leave_and_runs_when_it_is_given() {

@@ -6,7 +6,7 @@ use recount_engine::{Caller, Narrowing, Scope};
 use recount_event::ForeignId;
 use serde_json::{Value, json};
 
-use crate::http::stage::{Stage, TurnStream, says};
+use crate::http::stage::{Stage, TurnStream, says, stored};
 
 const CARD: &str = "4111111111111111";
 const MASKED: &str = "****************";
@@ -55,16 +55,6 @@ fn answers(told: &TurnStream) -> Value {
         { "role": "tool", "toolCallId": one("pay"), "content": "done" },
         { "role": "tool_permission", "toolCallId": one("lookup"), "granted": true },
     ]})
-}
-
-async fn stored(stage: &Stage, session: &str) -> String {
-    let mut stored = String::new();
-    for run in stage.runs(session).await {
-        for (_, bytes) in stage.engine.read().read_run(run, None, 10_000).await.unwrap().0 {
-            stored.push_str(std::str::from_utf8(&bytes).unwrap());
-        }
-    }
-    stored
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use crate::http::stage::{Stage, says};
+use crate::http::stage::{Stage, says, stored};
 
 /// No shape gives them away, and the server's own masking does not know them.
 const FIRST: &str = "plain words as a canary one";
@@ -22,16 +22,6 @@ call = [
 [[turn]]
 text = "Again: plain words as a canary two."
 "#;
-
-async fn stored(stage: &Stage, session: &str) -> String {
-    let mut stored = String::new();
-    for run in stage.runs(session).await {
-        for (_, bytes) in stage.engine.read().read_run(run, None, 10_000).await.unwrap().0 {
-            stored.push_str(std::str::from_utf8(&bytes).unwrap());
-        }
-    }
-    stored
-}
 
 fn assert_masked(text: &str) {
     assert!(!text.contains(FIRST) && !text.contains(SECOND), "{text}");

@@ -477,3 +477,14 @@ impl Tool for Toy {
         })
     }
 }
+
+/// All that is stored of a session, as text.
+pub(crate) async fn stored(stage: &Stage, session: &str) -> String {
+    let mut stored = String::new();
+    for run in stage.runs(session).await {
+        for (_, bytes) in stage.engine.read().read_run(run, None, 10_000).await.unwrap().0 {
+            stored.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+    }
+    stored
+}

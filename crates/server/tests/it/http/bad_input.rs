@@ -5,10 +5,6 @@ use recount_event::Code;
 use crate::house::{House, STORY, batch, check_problem};
 use crate::wire::{Wire, request};
 
-async fn lives(house: &House) {
-    assert_eq!(house.get("/readyz").await.status, 200);
-}
-
 #[tokio::test]
 async fn bodies_must_be_declared_as_json() {
     let house = House::memory().await;
@@ -68,7 +64,7 @@ async fn compressed_bodies_are_not_unfolded() {
     let headers = [("content-encoding", "identity"), ("content-type", "application/json")];
     let reply = house.ask("POST", "/v1/runs", &headers, Some(br#"{"kind":"external"}"#)).await;
     assert_eq!(reply.status, 201, "{}", reply.text());
-    lives(&house).await;
+    house.lives().await;
 }
 
 /// A filter that is misspelt would be none, and the answer wider than was asked for.
@@ -153,7 +149,7 @@ async fn bodies_that_cannot_be_read() {
         }
     }
     assert_eq!(house.envelopes(&format!("/v1/runs/{run}/events")).await.len(), 1);
-    lives(&house).await;
+    house.lives().await;
 }
 
 #[tokio::test]
@@ -199,7 +195,7 @@ async fn batches_that_are_not_batches() {
     }
     let epoch_max = with(r#"{"id":"p","epoch":9007199254740991,"seq":0}"#, events);
     assert_eq!(house.post(&path, &epoch_max).await.status, 200);
-    lives(&house).await;
+    house.lives().await;
 }
 
 #[tokio::test]
@@ -248,7 +244,7 @@ async fn data_that_not_every_reader_would_read_alike() {
     let reply = house.post(&path, &batch("p", 0, 4, &[(&long_name, "{}")])).await;
     check_problem(&reply, Code::EventRefused, "a long name");
     assert!(reply.body.len() < 2000, "{}", reply.body.len());
-    lives(&house).await;
+    house.lives().await;
 }
 
 #[tokio::test]
@@ -344,7 +340,7 @@ async fn bodies_over_the_limit() {
     );
     wire.send(head.as_bytes()).await;
     check_problem(&wire.reply("POST").await.unwrap(), Code::BodyTooLarge, "declared only");
-    lives(&house).await;
+    house.lives().await;
 }
 
 #[tokio::test]

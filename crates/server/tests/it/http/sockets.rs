@@ -10,10 +10,6 @@ use tokio::io::AsyncWriteExt as _;
 use crate::house::{House, STORY, batch, check_problem};
 use crate::wire::{Wire, request};
 
-async fn lives(house: &House) {
-    assert_eq!(house.get("/readyz").await.status, 200);
-}
-
 #[tokio::test]
 async fn heads_that_are_too_large_or_no_heads() {
     let house = House::memory().await;
@@ -54,7 +50,7 @@ async fn heads_that_are_too_large_or_no_heads() {
     let mut wire = Wire::connect(house.address).await;
     wire.send(format!("GET /v1/runs HTTP/1.1\r\n{host}x: {}\r\n\r\n", "y".repeat(60 << 10)).as_bytes()).await;
     assert_eq!(wire.reply("GET").await.unwrap().status, 200);
-    lives(&house).await;
+    house.lives().await;
 }
 
 #[tokio::test]
@@ -135,7 +131,7 @@ async fn peers_that_leave_in_the_middle() {
     let reply = house.post(&format!("/v1/runs/{run}/events"), &body).await;
     assert_eq!(reply.data()["first_sequence"], 1, "sent again, it counts once");
     assert_eq!(house.envelopes(&format!("/v1/runs/{run}/events")).await.len(), STORY.len() + 1);
-    lives(&house).await;
+    house.lives().await;
 }
 
 #[tokio::test]
