@@ -46,6 +46,7 @@ mod replaying;
 mod retention;
 mod runs;
 mod sandboxed;
+mod scene;
 mod secrets;
 mod standard_io;
 mod story;

@@ -28,9 +28,19 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// What it said before it listened.
     pub(crate) words: Vec<String>,
+    /// Its data folder, where no test needs it.
+    _data: Option<tempfile::TempDir>,
 }
 
 impl Server {
+    /// Starts on a free port, with a data folder that goes with it.
+    pub(crate) fn fresh() -> Self {
+        let data = tempfile::tempdir().expect("a folder can be made");
+        let mut server = Server::start(data.path());
+        server._data = Some(data);
+        server
+    }
+
     /// Starts on a free port.
     pub(crate) fn start(data: &Path) -> Self {
         Server::start_at(data, "127.0.0.1:0")
@@ -68,14 +78,14 @@ impl Server {
     /// Starts a command that becomes a server.
     pub(crate) fn of(command: &mut Command) -> Self {
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-        Server { child, address: String::new(), words: Vec::new() }
+        Server { child, address: String::new(), words: Vec::new(), _data: None }
     }
 
     /// Starts and waits until it listens; all it says goes to a file.
     pub(crate) fn logged(command: &mut Command, log: &Path) -> Self {
         let file = std::fs::File::create(log).expect("the log can be made");
         let child = command.stdout(Stdio::null()).stderr(file).spawn().expect("the binary starts");
-        let mut server = Server { child, address: String::new(), words: Vec::new() };
+        let mut server = Server { child, address: String::new(), words: Vec::new(), _data: None };
         let until = recount_world::moment() + PATIENCE;
         while server.address.is_empty() {
             assert!(recount_world::moment() < until, "the server does not listen; see {}", log.display());

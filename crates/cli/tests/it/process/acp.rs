@@ -89,8 +89,7 @@ async fn what_an_agent_says_and_does_is_in_the_record() {
 
 #[tokio::test]
 async fn each_ending_of_a_prompt_is_an_ending_of_its_run() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let (mut editor, session) = Setting::of(&server).with_session();
     let cases = [
@@ -213,8 +212,7 @@ async fn what_goes_through_is_the_same_byte_for_byte_whatever_it_is() {
 /// Not a bar: the machine that runs the tests is busy. The figure is printed.
 #[test]
 fn the_time_that_forwarding_adds_is_shown() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let (mut editor, _) = Setting::of(&server).with_session();
     let mut through: Vec<_> = (0..1_000)
         .map(|_| {

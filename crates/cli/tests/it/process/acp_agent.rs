@@ -8,11 +8,11 @@ mod restarts;
 use serde_json::json;
 
 use self::editor::{Editor, text, updates};
-use crate::process::runs::Scene;
+use crate::process::scene::Scene;
 
 #[test]
 fn a_session_is_made_prompted_listed_and_loaded_again() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let mut editor = Editor::start(&server, &[]);
     let about = editor.initialize(json!({}));
@@ -71,7 +71,7 @@ fn a_session_is_made_prompted_listed_and_loaded_again() {
 
 #[test]
 fn edits_are_diffs_and_the_todo_list_is_the_plan() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let mut editor = Editor::start(&server, &[]);
     editor.initialize(json!({}));
@@ -101,7 +101,7 @@ fn edits_are_diffs_and_the_todo_list_is_the_plan() {
 
 #[test]
 fn a_mode_decides_whether_every_call_is_asked_about() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let mut editor = Editor::start(&server, &[]);
     editor.initialize(json!({}));

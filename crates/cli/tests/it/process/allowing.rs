@@ -1,17 +1,14 @@
 //! "Always allow this" at the command line: given, seen at work, listed, taken back; and what is shown before a yes.
 
-use crate::process::runs::Scene;
+use crate::process::scene::{ASK_ALL, Scene};
 use crate::process::terminal::Terminal;
 use crate::server::{Answer, Following};
-
-/// Everything is asked about.
-const ASK: &str = "[[rules]]\nid = \"tests\"\ntool = \"*\"\naction = \"ask\"\n";
 
 const ECHO: &[&str] = &["--kind", "shell", "--", "echo hi there"];
 
 #[test]
 fn what_is_allowed_always_is_listed_and_taken_back() {
-    let scene = Scene::under(ASK);
+    let scene = Scene::under(ASK_ALL);
     let server = scene.server();
     let mut terminal = scene.at_terminal(&server, ECHO);
     let asked = terminal.wait_for("d for details:\n");
@@ -48,7 +45,7 @@ fn what_is_allowed_always_is_listed_and_taken_back() {
 
 #[test]
 fn all_of_it_is_shown_before_it_is_approved() {
-    let scene = Scene::under(ASK);
+    let scene = Scene::under(ASK_ALL);
     let server = scene.server();
     let asking = || {
         let following = Following::of(&mut scene.run(&server, ECHO));

@@ -11,20 +11,12 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use self::wire::{Application, Frame, Opened};
+use crate::process::scene::{ALLOW_ALL, HELLO, MODEL, NO_SANDBOX, SLOW, Scene};
 use crate::server::{Server, recount};
 
 const PAGE: &str = "http://localhost:3000";
 
-const CONFIG: &str = r#"
-[models]
-default = "here/script"
-[models.providers.here]
-kind = "scripted"
-script = "script.toml"
-[sandbox]
-mode = "off"
-[policy]
-file = "policy.toml"
+const ACCESS: &str = r#"
 [access]
 allowed_origins = ["http://localhost:3000"]
 [aap]
@@ -48,22 +40,7 @@ type = "secret"
 default = "operators-own-default-canary"
 "#;
 
-const POLICY: &str = "[[rules]]\nid = \"tests\"\ntool = \"*\"\naction = \"allow\"\n";
-
-const SCRIPT: &str = r#"
-end = "Nothing more."
-
-[[scene]]
-when = "say hello"
-[[scene.turn]]
-text = "Hello there, dear old friend."
-
-[[scene]]
-when = "slow"
-[[scene.turn]]
-text = "One two three four five six seven eight nine ten eleven twelve."
-pace = { words = 1, tokens_per_second = 0.5 }
-
+const SCENES: &str = r#"
 [[scene]]
 when = "look around"
 [[scene.turn]]
@@ -83,33 +60,16 @@ call = [{ name = "pay", input = { card = "4111111111111111", to = "Ann" } }]
 text = "Paid."
 "#;
 
-struct Scene {
-    folder: tempfile::TempDir,
+fn scene() -> Scene {
+    Scene::of(&[MODEL, NO_SANDBOX, ACCESS].concat(), ALLOW_ALL, &[HELLO, SLOW, SCENES].concat())
 }
 
-impl Scene {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, text) in [("config.toml", CONFIG), ("policy.toml", POLICY), ("script.toml", SCRIPT)] {
-            std::fs::write(folder.path().join(name), text).unwrap();
-        }
-        Scene { folder }
-    }
+fn command(scene: &Scene, more: &[&str]) -> Command {
+    scene.command("127.0.0.1:0", more)
+}
 
-    fn data(&self) -> std::path::PathBuf {
-        self.folder.path().join("data")
-    }
-
-    fn command(&self, more: &[&str]) -> Command {
-        let mut command = recount();
-        command.args(["serve", "--bind", "127.0.0.1:0", "--data"]).arg(self.data());
-        command.arg("--config").arg(self.folder.path().join("config.toml")).args(more);
-        command
-    }
-
-    fn serve(&self, more: &[&str]) -> Server {
-        Server::of(&mut self.command(more)).listening()
-    }
+fn serve(scene: &Scene) -> Server {
+    Server::of(&mut command(scene, &[])).listening()
 }
 
 fn user(text: &str) -> Value {
@@ -154,8 +114,8 @@ fn open_calls(application: &Application, agent: &str) -> (String, Vec<Frame>) {
 /// left empty.
 #[test]
 fn a_browser_application_from_its_preflight_to_its_goodbye() {
-    let scene = Scene::new();
-    let server = scene.serve(&[]);
+    let scene = scene();
+    let server = serve(&scene);
     let browser = Application::of(&server).with("origin", PAGE).with("authorization", "Bearer");
 
     // Before anything else, and without a key.
@@ -233,8 +193,8 @@ fn a_browser_application_from_its_preflight_to_its_goodbye() {
 /// An agent as a template, and a session of an application gone on with from the native side.
 #[test]
 fn an_agent_is_asked_from_the_command_line_and_from_the_native_side() {
-    let scene = Scene::new();
-    let server = scene.serve(&[]);
+    let scene = scene();
+    let server = serve(&scene);
     let asked = server.ask(&["run", "--agent", "clerk", "--option", "language=Dutch", "--json", "say hello"]);
     let told = asked.good();
     assert!(told.contains("Speak Dutch.") && told.contains("Hello there"), "{told}");
@@ -262,8 +222,8 @@ fn an_agent_is_asked_from_the_command_line_and_from_the_native_side() {
 /// P-007: where nobody needs a key, whatever is shown is nobody's; but for a token of ours, which must be good.
 #[test]
 fn any_key_will_do_where_none_is_needed() {
-    let scene = Scene::new();
-    let server = scene.serve(&[]);
+    let scene = scene();
+    let server = serve(&scene);
     let application = Application::of(&server);
     assert_eq!(application.get("/meta").status, 200);
     for shown in ["Bearer", "bearer", "Bearer sk-of-another-server", "Basic dXNlcjpwYXNz", "nonsense"] {
@@ -281,7 +241,7 @@ fn any_key_will_do_where_none_is_needed() {
 /// P-005, P-006: keys where they are needed, and what everybody may see where that is said.
 #[test]
 fn who_needs_a_key_and_for_what() {
-    let scene = Scene::new();
+    let scene = scene();
     let made = recount()
         .args(["token", "add", "app", "--scope", "read", "--scope", "run", "--scope", "approve", "--data"])
         .arg(scene.data())
@@ -291,7 +251,7 @@ fn who_needs_a_key_and_for_what() {
     let made = String::from_utf8(made.stdout).unwrap();
     let token = made.split_whitespace().find(|word| word.starts_with("rct_")).expect("a token is shown");
     for public in [false, true] {
-        let mut command = scene.command(&["--require-token"]);
+        let mut command = command(&scene, &["--require-token"]);
         let server = Server::of(command.env("RECOUNT_AAP__PUBLIC_META", public.to_string())).listening();
         let application = Application::of(&server);
         for (shown, code) in [
@@ -326,8 +286,8 @@ fn who_needs_a_key_and_for_what() {
 /// protocol's words.
 #[test]
 fn every_base_path_leads_to_the_same_sessions() {
-    let scene = Scene::new();
-    let server = scene.serve(&[]);
+    let scene = scene();
+    let server = serve(&scene);
     let (usual, other) = (Application::of(&server), Application::of(&server).at("/acme/agents"));
     let session = usual.session(&json!({"agent": {"name": "clerk"}}));
     for application in [&usual, &other] {
@@ -350,8 +310,8 @@ fn every_base_path_leads_to_the_same_sessions() {
 /// P-073: killed between a stop and its answer. What was said, chosen and left open is there, and the answer goes on.
 #[test]
 fn a_server_that_is_killed_while_calls_are_open_goes_on_with_their_answers() {
-    let scene = Scene::new();
-    let mut server = scene.serve(&[]);
+    let scene = scene();
+    let mut server = serve(&scene);
     let application = Application::of(&server);
     let (session, frames) = open_calls(&application, "clerk");
     let changed = json!({"messages": [{"role": "tool", "toolCallId": call(&frames, "get_weather"), "content": "rain"}],
@@ -362,7 +322,7 @@ fn a_server_that_is_killed_while_calls_are_open_goes_on_with_their_answers() {
     let before = application.history(&session);
     server.kill();
 
-    let server = scene.serve(&[]);
+    let server = serve(&scene);
     let application = Application::of(&server);
     assert_eq!(application.history(&session), before);
     let shown = application.get(&format!("/sessions/{session}")).json();
@@ -381,8 +341,8 @@ fn a_server_that_is_killed_while_calls_are_open_goes_on_with_their_answers() {
 /// P-079: told to stop while a turn is told. The stream ends with a frame that says so, and nothing is lost.
 #[test]
 fn a_server_that_stops_says_so_to_those_it_is_talking_to() {
-    let scene = Scene::new();
-    let server = scene.serve(&[]);
+    let scene = scene();
+    let server = serve(&scene);
     let application = Application::of(&server);
     let session = application.session(&json!({"agent": {"name": "clerk"}}));
     let mut turn = application.turn(&session, &user("slow"));
@@ -404,7 +364,7 @@ fn a_server_that_stops_says_so_to_those_it_is_talking_to() {
     drop(server);
 
     // It goes on where it was, and a client that comes again hears the rest.
-    let server = scene.serve(&[]);
+    let server = serve(&scene);
     let application = Application::of(&server);
     let again = application.clone().with("last-event-id", &cursor.unwrap());
     let rest = again.open("GET", &format!("/sessions/{session}/turns/{id}/events"), None);
@@ -422,9 +382,9 @@ fn a_server_that_stops_says_so_to_those_it_is_talking_to() {
 fn what_an_application_sent_as_a_secret_is_nowhere_to_be_found() {
     // No shape gives these away, and none of them is known to the masking.
     let (first, second) = ("plain words as a canary one", "plain words as a canary two");
-    let scene = Scene::new();
-    let mut child = scene.command(&["--log", "trace"]);
-    let log = scene.folder.path().join("log.txt");
+    let scene = scene();
+    let mut child = command(&scene, &["--log", "trace"]);
+    let log = scene.path("log.txt");
     let server = Server::logged(&mut child, &log);
     let application = Application::of(&server);
     let session = application.session(&json!({

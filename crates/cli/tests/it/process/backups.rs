@@ -4,14 +4,10 @@ use std::cell::Cell;
 use std::path::Path;
 
 use futures_util::future::join_all;
-use recount_client::Client;
 
+use crate::process::scene::client;
 use crate::process::story;
 use crate::server::{Answer, Server, recount};
-
-fn client(server: &Server) -> Client {
-    Client::new(&server.url(), None).unwrap()
-}
 
 /// Whether every run of a copy is a beginning of the same run on the server it was copied from. Answers how many.
 fn check_copy(server: &Server, copy: &Path) -> usize {

@@ -2,19 +2,15 @@
 
 use std::path::Path;
 
-use recount_client::Client;
 use recount_client::export::Header;
 use recount_client::request::CreateTask;
 use recount_server::export::Sum;
 use serde_json::json;
 
 use crate::process::between::{Between, Then};
+use crate::process::scene::client;
 use crate::process::story;
 use crate::server::{Answer, Server, recount};
-
-fn client(server: &Server) -> Client {
-    Client::new(&server.url(), None).unwrap()
-}
 
 fn offline(data: &Path, more: &[&str]) -> Answer {
     Answer::of(recount().arg("verify").arg("--data").arg(data).args(more))
@@ -220,8 +216,7 @@ async fn every_damaged_stretch_of_a_run_is_named_over_http() {
 /// One run that went, or that cannot be looked at, says nothing of the others.
 #[tokio::test]
 async fn a_check_of_all_goes_on_after_a_run_that_went_and_a_list_that_fails() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let first = story::whole(&client(&server), "one").await;
     let task = CreateTask { kind: Some("external".to_owned()), ..CreateTask::default() };
     let task = client(&server).create_task(&task).await.unwrap();

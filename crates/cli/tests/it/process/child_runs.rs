@@ -3,7 +3,7 @@
 use recount_client::{Client, Listing};
 use serde_json::Value;
 
-use crate::process::runs::Scene;
+use crate::process::scene::{Scene, all};
 use crate::server::{Answer, Server};
 
 const SCRIPT: &str = r#"
@@ -28,10 +28,6 @@ text = "It is blue."
 async fn events(client: &Client, run: &str) -> Vec<Value> {
     let page = client.read_run_events(run, None, Some(1000)).await.unwrap();
     page.data.iter().map(|envelope| serde_json::from_str(envelope.get()).unwrap()).collect()
-}
-
-fn all<'a>(events: &'a [Value], type_name: &str) -> Vec<&'a Value> {
-    events.iter().filter(|event| event["type"] == type_name).collect()
 }
 
 /// The question of the started run, when it is asked.

@@ -44,8 +44,7 @@ fn lines(text: &str, from: usize, to: usize) -> String {
 
 #[test]
 fn a_folder_is_imported_once() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let projects = tempfile::tempdir().unwrap();
     write(projects.path(), &format!("-home-ann-shop/{SESSION}.jsonl"), CLAUDE);
     write(projects.path(), "-home-ann-shop/notes.txt", "not a transcript");
@@ -120,8 +119,7 @@ fn a_transcript_that_grew_adds_only_the_rest() {
 
 #[test]
 fn lines_that_cannot_be_read_are_said_and_the_rest_is_imported() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let folder = tempfile::tempdir().unwrap();
     let name = "rollout-2026-11-20T09-00-00-0199aaaa-1111-7222-8333-444455556666.jsonl";
     let mut bytes = lines(CODEX, 0, 4).into_bytes();
@@ -159,8 +157,7 @@ fn lines_that_cannot_be_read_are_said_and_the_rest_is_imported() {
 
 #[test]
 fn a_followed_transcript_is_imported_as_it_grows() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), &format!("{SESSION}.jsonl"), &lines(CLAUDE, 0, 7));
     let arguments =

@@ -6,7 +6,7 @@ use recount_client::reply::Run;
 use recount_client::{Client, Listing};
 use serde_json::Value;
 
-use crate::process::runs::Scene;
+use crate::process::scene::{Scene, all};
 use crate::server::{Answer, Server, recount};
 
 const SCRIPT: &str = r#"
@@ -49,9 +49,7 @@ impl Chain {
     }
 
     async fn after_run(&self, run: &str, verb: &str, more: &[&str], status: i32) -> (Run, Vec<Value>) {
-        let mut command = recount();
-        command.args(["--url", &self.server.url(), verb, run]).args(more).current_dir(self.scene.work());
-        let answer = Answer::of(&mut command);
+        let answer = self.scene.ask(&self.server, &[&[verb, run][..], more].concat());
         match status {
             0 => drop(answer.good()),
             status => answer.bad(status, ""),
@@ -78,10 +76,6 @@ impl Chain {
         };
         saved.map(place).collect()
     }
-}
-
-fn all<'a>(events: &'a [Value], type_name: &str) -> Vec<&'a Value> {
-    events.iter().filter(|event| event["type"] == type_name).collect()
 }
 
 /// What the model said, one text an answer.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::process::runs::Scene;
+use crate::process::scene::Scene;
 use crate::process::terminal::Terminal;
 use crate::server::{Answer, recount};
 

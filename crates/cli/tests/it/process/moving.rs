@@ -4,20 +4,16 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use recount_client::Client;
 use recount_client::export::Header;
 use recount_client::request::CreateTask;
 use recount_server::export::Sum;
 use serde_json::{Value, json};
 
 use crate::process::between::{Between, Then};
+use crate::process::scene::client;
 use crate::process::story::{self, ASKING, BEGINNING};
 use crate::process::tamper;
 use crate::server::{Answer, PATIENCE, Server, recount};
-
-fn client(server: &Server) -> Client {
-    Client::new(&server.url(), None).unwrap()
-}
 
 /// Runs a verb with this as its standard input.
 fn ask_with(arguments: &[&str], input: &[u8]) -> Answer {
@@ -470,8 +466,7 @@ async fn every_story_can_be_brought_in() {
         let header = headed(run, &text);
         file.push_str(&with_header(&header, &format!("\n{text}")));
     }
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let answer = ask_with(&["import", "-", "--url", &server.url()], file.as_bytes());
     assert!(
         answer.words.contains(&format!("{} imported, 0 already present, 0 refused", paths.len())),

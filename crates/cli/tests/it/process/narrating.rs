@@ -10,7 +10,7 @@ use recount_aaep_kit::scripted::{Behaviour, Scripted};
 use recount_client::Client;
 
 use self::dispatcher::Dispatcher;
-use crate::process::runs::Scene;
+use crate::process::scene::{ASK_ALL, Scene};
 use crate::process::story;
 use crate::process::terminal::Terminal;
 use crate::server::{Answer, Following, PATIENCE, Server, recount};
@@ -126,12 +126,9 @@ async fn prompts_are_answered_without_speech_too() {
     producer.scripted.stop().await;
 }
 
-/// Everything is asked about.
-const ASK: &str = "[[rules]]\nid = \"tests\"\ntool = \"*\"\naction = \"ask\"\n";
-
 #[test]
 fn a_run_of_a_server_is_heard_approved_and_cancelled_by_keyboard() {
-    let scene = Scene::under(ASK);
+    let scene = Scene::under(ASK_ALL);
     let server = scene.server();
     let dispatcher = Dispatcher::start("writer", "0");
     let (url, address) = (server.url(), dispatcher.address());

@@ -7,7 +7,7 @@ use std::io::BufRead as _;
 use recount_client::request::CreateRun;
 use recount_client::{Listing, Source, Told, Until};
 
-use crate::process::runs::{Scene, client};
+use crate::process::scene::{Scene, client};
 use crate::server::Answer;
 #[cfg(target_os = "linux")]
 use crate::server::held_mib;

@@ -8,8 +8,8 @@ use std::process::Command;
 use recount_client::reply::Run;
 use recount_client::{Client, Listing};
 
-use crate::process::runs::Scene;
-use crate::server::{Answer, Following, Server, recount};
+use crate::process::scene::Scene;
+use crate::server::{Answer, Following, Server};
 
 const SCRIPT: &str = r#"
 [[turn]]
@@ -96,9 +96,7 @@ impl Reviewed {
     }
 
     fn verb(&self, words: &[&str]) -> Answer {
-        let mut command = recount();
-        command.args(["--url", &self.server.url()]).args(words).current_dir(self.scene.work());
-        Answer::of(&mut command)
+        self.scene.ask(&self.server, words)
     }
 
     /// Reverts the newest patch of a file, of any run.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use recount_client::reply::Artifact;
 use recount_client::{Client, Listing};
 
-use crate::process::runs::Scene;
-use crate::server::{Answer, Server, recount};
+use crate::process::scene::Scene;
+use crate::server::{Answer, Server};
 
 const SCRIPT: &str = r#"
 [[turn]]
@@ -40,9 +40,7 @@ impl Written {
     }
 
     fn verb(&self, words: &[&str]) -> Answer {
-        let mut command = recount();
-        command.args(["--url", &self.server.url()]).args(words).current_dir(self.scene.work());
-        Answer::of(&mut command)
+        self.scene.ask(&self.server, words)
     }
 }
 

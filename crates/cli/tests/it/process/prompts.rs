@@ -31,8 +31,7 @@ async fn asking(client: &Client, seq: u64, run: &str, name: &str) {
 
 #[tokio::test]
 async fn a_question_is_told_and_answered_in_words_by_choice_or_as_json() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     assert_eq!(server.ask(&["answer"]).good(), "");
     let run = story::create(&client, "A story").await;
@@ -75,8 +74,7 @@ async fn a_question_is_told_and_answered_in_words_by_choice_or_as_json() {
 
 #[tokio::test]
 async fn a_handoff_is_listed_told_taken_and_refused() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let run = story::create(&client, "A story").await;
     story::tell(&client, &run, 0, &[("run.started", "{}")]).await;
@@ -108,8 +106,7 @@ async fn a_handoff_is_listed_told_taken_and_refused() {
 
 #[tokio::test]
 async fn a_deadline_is_moved_whatever_it_is_of() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let run = story::create(&client, "A story").await;
     story::tell(&client, &run, 0, &[("run.started", "{}")]).await;
@@ -142,8 +139,7 @@ async fn a_deadline_is_moved_whatever_it_is_of() {
 
 #[tokio::test]
 async fn a_session_is_opened_listed_told_and_deleted() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     assert_eq!(server.ask(&["session", "ls"]).good(), "");
     let session = server.ask(&["session", "new", "A talk"]).good().trim().to_owned();

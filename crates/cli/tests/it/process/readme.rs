@@ -43,8 +43,7 @@ fn shell(folder: &Path, url: &str, run: &str, script: &str) -> Command {
 async fn the_quick_start_does_what_it_says() {
     let curl = Command::new("curl").arg("--version").output();
     assert!(curl.is_ok(), "curl is missing: install it (on Debian, apt-get install curl)");
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let blocks = blocks(&server);
     play(&server, &blocks).await;
     // A reader who tries it again is not told that something is taken.

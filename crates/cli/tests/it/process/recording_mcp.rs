@@ -105,8 +105,7 @@ fn only_run(server: &Server) -> (Value, Vec<Value>) {
 
 #[test]
 fn both_see_each_others_bytes_and_the_calls_are_recorded() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let folder = tempfile::tempdir().unwrap();
     let answered = record(&server.url(), &script(folder.path()), REQUESTS);
     assert!(answered.status.success(), "{answered:?}");
@@ -145,8 +144,7 @@ fn both_see_each_others_bytes_and_the_calls_are_recorded() {
 
 #[test]
 fn a_server_that_fails_ends_the_run_as_failed() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let folder = tempfile::tempdir().unwrap();
     let call = r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"die"}}"#;
     let answered = record(&server.url(), &script(folder.path()), &format!("{call}\n"));
@@ -164,8 +162,7 @@ fn a_server_that_fails_ends_the_run_as_failed() {
 
 #[test]
 fn without_a_server_of_ours_the_connection_works_as_ever() {
-    let data = tempfile::tempdir().unwrap();
-    let mut server = Server::start(data.path());
+    let mut server = Server::fresh();
     let url = server.url();
     server.kill();
     let folder = tempfile::tempdir().unwrap();

@@ -1,186 +1,14 @@
 //! `recount run`: followed, answered and cancelled at a terminal and in a pipe, with a scripted model.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
+use recount_client::Listing;
 use recount_client::request::{ResolveApproval, Verdict};
-use recount_client::{Client, Listing};
 use serde_json::Value;
 
+use crate::process::scene::{Scene, client, newest};
 use crate::process::terminal::Terminal;
 use crate::server::{Answer, Following, PATIENCE, Server, recount, the_usual_address_is_free};
-
-const CONFIG: &str = r#"
-[models]
-default = "here/script"
-[models.providers.here]
-kind = "scripted"
-script = "script.toml"
-[[models.prices]]
-model = "here/*"
-input_micros_usd = 1_000_000
-output_micros_usd = 2_000_000
-[sandbox]
-mode = "off"
-[policy]
-file = "policy.toml"
-"#;
-
-/// Commands run without a sandbox in these tests, so that they are the same on every machine.
-const POLICY: &str = r#"
-[[rules]]
-id = "tests"
-tool = "*"
-action = "allow"
-"#;
-
-const SCRIPT: &str = r#"
-end = "Nothing more."
-
-[[scene]]
-when = "say hello"
-[[scene.turn]]
-text = "Hello there, dear old friend."
-usage = { input_tokens = 1000, output_tokens = 10 }
-
-[[scene]]
-when = "slow"
-[[scene.turn]]
-text = "One two three four five six seven eight nine ten eleven twelve."
-pace = { words = 1, tokens_per_second = 0.5 }
-
-[[scene]]
-when = "clear up"
-[[scene.turn]]
-text = "I clear up."
-call = [{ name = "shell_exec", input = { command = "rm -r old" } }]
-[[scene.turn]]
-text = "That was it."
-
-[[scene]]
-when = "which one"
-[[scene.turn]]
-call = [{ name = "ask_user", input = { question = "Which colour?", choices = ["red", "green"] } }]
-[[scene.turn]]
-when = "green"
-text = "Green it is."
-[[scene.turn]]
-text = "Something else, then."
-
-[[scene]]
-when = "edit it"
-[[scene.turn]]
-call = [
-    { name = "todo_write", input = { todos = [{ content = "Edit it", status = "in_progress" }] } },
-    { name = "edit_file", input = { path = "a.txt", old_text = "one", new_text = "two" } },
-]
-[[scene.turn]]
-text = "Edited."
-"#;
-
-/// A data folder, a configuration and a folder to work in.
-pub(crate) struct Scene {
-    folder: tempfile::TempDir,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let work = folder.path().join("work");
-        std::fs::create_dir_all(work.join("old")).unwrap();
-        for (name, text) in [("old/x", "x"), ("a.txt", "one\n"), ("picture.png", "\u{1}\u{2}")] {
-            std::fs::write(work.join(name), text).unwrap();
-        }
-        for (name, text) in [("config.toml", CONFIG), ("policy.toml", POLICY), ("script.toml", SCRIPT)] {
-            std::fs::write(folder.path().join(name), text).unwrap();
-        }
-        // Where the program looks for its configuration by itself.
-        std::fs::create_dir(folder.path().join("recount")).unwrap();
-        for name in ["config.toml", "policy.toml", "script.toml"] {
-            std::fs::copy(folder.path().join(name), folder.path().join("recount").join(name)).unwrap();
-        }
-        Scene { folder }
-    }
-
-    /// With the usual script, where every call is allowed that is not grave.
-    pub(crate) fn playing_usual() -> Self {
-        Scene::new()
-    }
-
-    /// The same with another script.
-    pub(crate) fn playing(script: &str) -> Self {
-        Scene::new().plays(script)
-    }
-
-    pub(crate) fn plays(self, script: &str) -> Self {
-        for path in [self.path("script.toml"), self.path("recount/script.toml")] {
-            std::fs::write(path, script).unwrap();
-        }
-        self
-    }
-
-    /// The same with more in its configuration.
-    pub(crate) fn with(self, more: &str) -> Self {
-        for path in [self.path("config.toml"), self.path("recount/config.toml")] {
-            std::fs::write(path, format!("{CONFIG}{more}")).unwrap();
-        }
-        self
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// The same with another policy.
-    pub(crate) fn under(policy: &str) -> Self {
-        let scene = Scene::new();
-        for path in [scene.path("policy.toml"), scene.path("recount/policy.toml")] {
-            std::fs::write(path, policy).unwrap();
-        }
-        scene
-    }
-
-    pub(crate) fn work(&self) -> std::path::PathBuf {
-        self.path("work")
-    }
-
-    /// The environment of a program that finds no server.
-    pub(crate) fn alone(&self) -> [(String, String); 2] {
-        let text = |path: &Path| path.to_str().unwrap().to_owned();
-        [
-            ("XDG_CONFIG_HOME".to_owned(), text(self.folder.path())),
-            ("RECOUNT_DATA".to_owned(), text(&self.path("data"))),
-        ]
-    }
-
-    pub(crate) fn server(&self) -> Server {
-        let mut command = recount();
-        command.args(["serve", "--bind", "127.0.0.1:0", "--log", "warn", "--data"]).arg(self.path("data"));
-        command.arg("--config").arg(self.path("config.toml")).arg("--allow-workspace").arg(self.work());
-        Server::of(&mut command).listening()
-    }
-
-    pub(crate) fn run(&self, server: &Server, arguments: &[&str]) -> Command {
-        let mut command = recount();
-        command.args(["--url", &server.url(), "run"]).args(arguments).current_dir(self.work());
-        command
-    }
-
-    pub(crate) fn at_terminal(&self, server: &Server, arguments: &[&str]) -> Terminal {
-        let url = server.url();
-        let arguments: Vec<&str> =
-            ["--url", &url, "run"].into_iter().chain(arguments.iter().copied()).collect();
-        Terminal::start(&self.work(), &arguments, &[])
-    }
-}
-
-pub(crate) fn client(server: &Server) -> Client {
-    Client::new(&server.url(), None).unwrap()
-}
-
-async fn newest(server: &Server) -> recount_client::reply::Run {
-    client(server).list_runs(&Listing::default()).await.unwrap().data.remove(0)
-}
 
 fn types(lines: &str) -> Vec<String> {
     let name = |line: &str| serde_json::from_str::<Value>(line).unwrap()["type"].as_str().unwrap().to_owned();
@@ -530,7 +358,8 @@ async fn a_budget_is_held_or_refused_and_never_passed_over() {
     assert!(told.status == 1 && told.data.contains("budget_exceeded"), "{told:?}");
     let told = Answer::of(&mut scene.run(&server, &["--budget-turns", "1", "edit it"]));
     assert!(told.status == 1 && told.data.contains("budget_exceeded"), "{told:?}");
-    std::fs::write(scene.path("config.toml"), CONFIG.replace("here/*", "there/*")).unwrap();
+    let config = std::fs::read_to_string(scene.path("config.toml")).unwrap();
+    std::fs::write(scene.path("config.toml"), config.replace("here/*", "there/*")).unwrap();
     drop(server);
     let server = scene.server();
     let told = Answer::of(&mut scene.run(&server, &["--budget", "1", "say hello"]));

@@ -1,18 +1,12 @@
 //! Where a tail says it is when it ends, and how it goes on from there.
 
-use recount_client::Client;
-
+use crate::process::scene::client;
 use crate::process::story::{self, BEGINNING};
 use crate::server::Server;
 
-fn client(server: &Server) -> Client {
-    Client::new(&server.url(), None).unwrap()
-}
-
 #[tokio::test]
 async fn a_tail_says_how_to_go_on() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let nothing = server.ask(&["tail", "--all"]);
     assert!(nothing.words.contains("continue with --after -1"), "{nothing:?}");
     let client = client(&server);
@@ -38,8 +32,7 @@ async fn a_tail_says_how_to_go_on() {
 
 #[tokio::test]
 async fn an_interrupted_tail_says_how_to_go_on_and_goes_on() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = client(&server);
     let run = story::create(&client, "interrupted").await;
     let following = server.follow(&["tail", "-f", "--all", "--json", "--positions"]);
@@ -61,8 +54,7 @@ async fn an_interrupted_tail_says_how_to_go_on_and_goes_on() {
 
 #[tokio::test]
 async fn a_list_says_that_there_is_more() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = client(&server);
     for title in ["one", "two", ""] {
         story::create(&client, title).await;

@@ -1,15 +1,11 @@
 //! What each verb gives.
 
-use recount_client::Client;
 use serde_json::Value;
 
+use crate::process::scene::client;
 use crate::process::story::{self, ASKING, BEGINNING, ENDING};
 use crate::process::tamper;
 use crate::server::{Answer, Server, recount};
-
-fn client(server: &Server) -> Client {
-    Client::new(&server.url(), None).unwrap()
-}
 
 /// Lines without their place and time: the type and what follows.
 fn words(lines: &str) -> Vec<String> {
@@ -190,8 +186,7 @@ async fn following_survives_the_server() {
 
 #[tokio::test]
 async fn tasks_and_cancelling() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = client(&server);
     let request = recount_client::request::CreateTask {
         title: Some("A task\u{1b}[2J".to_owned()),
@@ -210,8 +205,7 @@ async fn tasks_and_cancelling() {
 #[tokio::test]
 async fn a_reader_that_leaves_is_no_failure() {
     use std::io::Read as _;
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = client(&server);
     let run = story::create(&client, "long").await;
     story::tell(&client, &run, 0, &[("run.started", "{}")]).await;

@@ -119,8 +119,7 @@ async fn the_editor_may_be_first_and_recount_may_be_first() {
 
 #[tokio::test]
 async fn both_may_answer_in_one_instant() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let (mut editor, session) = Setting::of(&server).with_session();
     for round in 0..20_u64 {
@@ -151,8 +150,7 @@ async fn both_may_answer_in_one_instant() {
 
 #[tokio::test]
 async fn where_only_recount_is_asked_silence_is_a_no_and_never_cancelled() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let options = ["--ask", "recount", "--ask-seconds", "1"];
     let (mut editor, session) = Setting { options: &options, ..Setting::of(&server) }.with_session();
@@ -183,8 +181,7 @@ async fn without_a_server_the_editor_is_asked() {
 
 #[tokio::test]
 async fn a_cancelled_prompt_and_an_editor_without_a_dialog() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let options = ["--ask", "recount"];
     let (mut editor, session) = Setting { options: &options, ..Setting::of(&server) }.with_session();

@@ -46,8 +46,7 @@ async fn what_an_agent_shows_again_is_not_recorded_again() {
 
 #[tokio::test]
 async fn an_agent_that_only_resumes_is_loaded_from_the_log() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let setting =
         Setting { result: agent(&json!({"sessionCapabilities": {"resume": {}}})), ..Setting::of(&server) };
@@ -92,8 +91,7 @@ async fn an_agent_that_only_resumes_is_loaded_from_the_log() {
 
 #[tokio::test]
 async fn a_session_that_cannot_go_on_is_said_to_be_over() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let setting = Setting::of(&server);
     let (mut editor, session) = setting.with_session();
@@ -115,8 +113,7 @@ async fn a_session_that_cannot_go_on_is_said_to_be_over() {
 
 #[tokio::test]
 async fn of_a_version_that_is_not_known_the_messages_are_kept_as_they_are() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let setting = Setting { result: Some(json!({"protocolVersion": 9})), ..Setting::of(&server) };
     let (mut editor, session) = setting.with_session();

@@ -9,8 +9,7 @@ use crate::server::{Server, recount};
 
 #[tokio::test]
 async fn a_crash_of_the_agent_is_told_to_the_editor_and_in_the_record() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     for (step, words) in [(json!(["kill"]), "signal 9"), (json!(["exit", 3]), "status 3")] {
         let (mut editor, session) = Setting::of(&server).with_session();
@@ -208,8 +207,7 @@ async fn after_any_kill_the_record_has_what_the_editor_saw() {
 
 #[tokio::test]
 async fn a_signal_ends_the_agent_and_the_record() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path());
+    let server = Server::fresh();
     let client = Client::new(&server.url(), None).unwrap();
     let (mut editor, session) = Setting::of(&server).with_session();
     let prompt = editor.prompt(&session, &json!([["say", "working"], ["hang"]]));

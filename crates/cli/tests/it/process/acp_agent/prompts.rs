@@ -4,11 +4,8 @@ use recount_client::Listing;
 use serde_json::json;
 
 use super::editor::{Editor, text, updates};
-use crate::process::runs::{Scene, client};
+use crate::process::scene::{ASK_ALL, Scene, client};
 use crate::server::Server;
-
-/// Everything is asked about.
-const ASK: &str = "[[rules]]\nid = \"tests\"\ntool = \"*\"\naction = \"ask\"\n";
 
 fn opened<'s>(
     scene: &Scene,
@@ -31,7 +28,7 @@ async fn pending(server: &Server) -> String {
 
 #[test]
 fn a_permission_is_given_and_refused_in_the_editor() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
     let id = editor.say(&session, "clear up");
@@ -59,7 +56,7 @@ fn a_permission_is_given_and_refused_in_the_editor() {
 
 #[test]
 fn a_call_can_be_allowed_for_the_session() {
-    let scene = Scene::under(ASK);
+    let scene = Scene::under(ASK_ALL);
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
     let id = editor.say(&session, "edit it");
@@ -83,7 +80,7 @@ fn a_call_can_be_allowed_for_the_session() {
 
 #[tokio::test]
 async fn a_permission_that_is_given_elsewhere_is_withdrawn() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
     let id = editor.say(&session, "clear up");
@@ -101,7 +98,7 @@ async fn a_permission_that_is_given_elsewhere_is_withdrawn() {
 
 #[tokio::test]
 async fn a_prompt_is_cancelled_while_it_speaks_and_while_it_waits() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
     let id = editor.say(&session, "slow");
@@ -124,7 +121,7 @@ async fn a_prompt_is_cancelled_while_it_speaks_and_while_it_waits() {
 
 #[test]
 fn a_question_is_a_form_or_the_next_message() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let (mut editor, session, _) = opened(&scene, &server, json!({}));
     let (told, answer) = editor.prompt(&session, "which one");

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::editor::Editor;
-use crate::process::runs::Scene;
+use crate::process::scene::Scene;
 use crate::server::{Answer, recount};
 
 #[test]
 fn bad_messages_are_answered_and_change_nothing() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let mut editor = Editor::start(&server, &[]);
     let work = scene.work();
@@ -66,7 +66,7 @@ fn bad_messages_are_answered_and_change_nothing() {
 
 #[test]
 fn an_agent_or_a_server_that_is_not_there_is_named() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let why = Editor::at(&server.url(), "clerk", &[]).refused("initialize", json!({"protocolVersion": 1}));
     let words = why["message"].as_str().unwrap();

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::editor::{Editor, text, updates};
-use crate::process::runs::{Scene, client};
+use crate::process::scene::{Scene, client};
 use crate::server::{Server, recount};
 
 #[test]
 fn what_is_open_is_asked_again_after_the_editor_comes_back() {
-    let scene = Scene::playing_usual();
+    let scene = Scene::new();
     let server = scene.server();
     let mut editor = Editor::start(&server, &[]);
     editor.initialize(json!({}));

@@ -4,15 +4,15 @@
 use serde_json::json;
 
 use super::wire::Application;
-use super::{Scene, stop, user};
+use super::{scene, serve, stop, user};
 
 /// More than tools may run at once, which is what used to bound turns, too.
 const WAITING: usize = 150;
 
 #[test]
 fn turns_that_wait_for_a_model_hold_up_nobody() {
-    let scene = Scene::new();
-    let server = scene.serve(&[]);
+    let scene = scene();
+    let server = serve(&scene);
     let application = Application::of(&server);
     let mut waiting = Vec::new();
     for _ in 0..WAITING {

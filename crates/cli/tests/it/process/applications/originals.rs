@@ -4,7 +4,8 @@
 use serde_json::json;
 
 use super::wire::Application;
-use super::{Scene, call, each_file, holds, stop, user};
+use super::{call, command, each_file, holds, scene, stop, user};
+use crate::process::scene::Scene;
 use crate::server::{Server, recount};
 
 const CARD: &str = "4111111111111111";
@@ -24,11 +25,11 @@ fn token(scene: &Scene, name: &str, scopes: &[&str]) -> String {
 
 #[test]
 fn an_application_gets_the_original_of_its_open_call_after_a_crash_and_nobody_else_does() {
-    let scene = Scene::new();
+    let scene = scene();
     let (app, reader) =
         (token(&scene, "app", &["run", "read"]), token(&scene, "reader", &["read", "approve"]));
-    let log = scene.folder.path().join("log.txt");
-    let start = || Server::logged(&mut scene.command(&["--require-token", "--log", "trace"]), &log);
+    let log = scene.path("log.txt");
+    let start = || Server::logged(&mut command(&scene, &["--require-token", "--log", "trace"]), &log);
     let mut server = start();
     let owner = Application::of(&server).with("authorization", &app);
     let session = owner.session(&json!({

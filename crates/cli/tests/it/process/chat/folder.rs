@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{agent, around, piped};
-use crate::process::runs::Scene;
+use crate::process::scene::Scene;
 use crate::server::{Answer, Server, recount, the_usual_address_is_free};
 
 const SCRIPT: &str = r#"

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::folder::{run_to_apply, session};
-use crate::process::runs::Scene;
+use crate::process::scene::Scene;
 use crate::process::terminal::Terminal;
 use crate::server::{Answer, Following, recount, the_usual_address_is_free};
 

@@ -1,6 +1,5 @@
 //! The same verb against our own server, which adds to the protocol what a talk then uses.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use recount_client::aap::wire::{AgentConfig, HistoryKind, NewSession};
@@ -8,23 +7,11 @@ use recount_client::aap::{AapClient, open_calls};
 use serde_json::Value;
 
 use crate::process::behind_tls::Proxy;
+use crate::process::scene::{ALLOW_ALL, MODEL, NO_SANDBOX, PRICES, SLOW, Scene, WHICH_ONE};
 use crate::process::terminal::Terminal;
 use crate::server::{Answer, Following, Server, recount};
 
-const CONFIG: &str = r#"
-[models]
-default = "here/script"
-[models.providers.here]
-kind = "scripted"
-script = "script.toml"
-[[models.prices]]
-model = "here/*"
-input_micros_usd = 1_000_000
-output_micros_usd = 2_000_000
-[sandbox]
-mode = "off"
-[policy]
-file = "policy.toml"
+const AGENT: &str = r#"
 [agents.clerk]
 title = "The clerk"
 system = "Speak {language}."
@@ -45,27 +32,15 @@ const POLICY: &str = r#"
 id = "writing"
 tool = "write_file"
 action = "ask"
-[[rules]]
-id = "tests"
-tool = "*"
-action = "allow"
 "#;
 
-const SCRIPT: &str = r#"
-end = "Nothing more."
-
+const SCENES: &str = r#"
 [[scene]]
 when = "say hello"
 [[scene.turn]]
 thinking = "A greeting."
 text = "Hello there, dear old friend."
 usage = { input_tokens = 1000, output_tokens = 10 }
-
-[[scene]]
-when = "slow"
-[[scene.turn]]
-text = "One two three four five six seven eight nine ten eleven twelve."
-pace = { words = 1, tokens_per_second = 0.5 }
 
 [[scene]]
 when = "look around"
@@ -89,49 +64,23 @@ call = [{ name = "write_file", input = { path = "a.txt", content = "one" } }]
 text = "Written, or not."
 
 [[scene]]
-when = "which one"
-[[scene.turn]]
-call = [{ name = "ask_user", input = { question = "Which colour?", choices = ["red", "green"] } }]
-[[scene.turn]]
-when = "green"
-text = "Green it is."
-[[scene.turn]]
-text = "Something else, then."
-
-[[scene]]
 when = "fail"
 [[scene.turn]]
 text = "I was about to"
 failure = { how = "cut", after = 1, retriable = false }
 "#;
 
-struct Scene {
-    folder: tempfile::TempDir,
+fn scene() -> Scene {
+    let (config, policy) = ([MODEL, PRICES, NO_SANDBOX, AGENT].concat(), [POLICY, ALLOW_ALL].concat());
+    Scene::of(&config, &policy, &[SCENES, SLOW, WHICH_ONE].concat())
 }
 
-impl Scene {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, text) in [("config.toml", CONFIG), ("policy.toml", POLICY), ("script.toml", SCRIPT)] {
-            std::fs::write(folder.path().join(name), text).unwrap();
-        }
-        Scene { folder }
-    }
+fn command(scene: &Scene, bind: &str) -> Command {
+    scene.command(bind, &["--log", "warn"])
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, bind: &str) -> Command {
-        let mut command = recount();
-        command.args(["serve", "--bind", bind, "--log", "warn", "--data"]).arg(self.path("data"));
-        command.arg("--config").arg(self.path("config.toml"));
-        command
-    }
-
-    fn server(&self) -> Server {
-        Server::of(&mut self.command("127.0.0.1:0")).listening()
-    }
+fn server(scene: &Scene) -> Server {
+    Server::of(&mut command(scene, "127.0.0.1:0")).listening()
 }
 
 /// The session that a talk told.
@@ -149,8 +98,8 @@ fn at_terminal(scene: &Scene, server: &Server, arguments: &[&str]) -> Terminal {
 
 #[test]
 fn a_talk_is_a_run_and_is_gone_on_with_by_its_id() {
-    let scene = Scene::new();
-    let server = scene.server();
+    let scene = scene();
+    let server = server(&scene);
     let first = server.ask(&["chat", "--message", "say hello"]);
     let told = "thinking: A greeting.\nHello there, dear old friend.\n";
     assert_eq!((first.status, first.data.as_str()), (0, told), "{first:?}");
@@ -175,8 +124,8 @@ fn a_talk_is_a_run_and_is_gone_on_with_by_its_id() {
 
 #[test]
 fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back() {
-    let scene = Scene::new();
-    let server = scene.server();
+    let scene = scene();
+    let server = server(&scene);
     let mut terminal = at_terminal(&scene, &server, &[]);
     terminal.wait_for("session ");
     let session = terminal.wait_for(" with clerk").trim_end_matches(" with clerk").to_owned();
@@ -217,8 +166,8 @@ fn calls_are_asked_for_at_a_terminal_and_what_is_open_waits_for_who_comes_back()
 
 #[test]
 fn what_the_policy_asks_of_a_tool_that_nobody_named_is_asked_here_too() {
-    let scene = Scene::new();
-    let server = scene.server();
+    let scene = scene();
+    let server = server(&scene);
     let denied = server.ask(&["chat", "--message", "write it"]);
     assert!(denied.words.contains("write_file is denied"), "{denied:?}");
     assert!(denied.data.contains("◂ result of write_file: Tool call denied"), "{denied:?}");
@@ -231,8 +180,8 @@ fn what_the_policy_asks_of_a_tool_that_nobody_named_is_asked_here_too() {
 
 #[test]
 fn ctrl_c_cancels_the_run_and_the_talk_goes_on() {
-    let scene = Scene::new();
-    let server = scene.server();
+    let scene = scene();
+    let server = server(&scene);
     let mut terminal = at_terminal(&scene, &server, &[]);
     terminal.wait_for("you: ");
     terminal.press("slow\n");
@@ -260,10 +209,11 @@ fn ctrl_c_cancels_the_run_and_the_talk_goes_on() {
 
 /// The events of a turn that is slow to say twelve words, through what befalls its server in the middle of it.
 fn outliving(befalls: impl FnOnce(&mut Server)) -> Vec<Value> {
-    let scene = Scene::new();
-    let pace = SCRIPT.replace("tokens_per_second = 0.5", "tokens_per_second = 4");
+    let scene = scene();
+    let script = std::fs::read_to_string(scene.path("script.toml")).unwrap();
+    let pace = script.replace("tokens_per_second = 0.5", "tokens_per_second = 4");
     std::fs::write(scene.path("script.toml"), pace).unwrap();
-    let mut server = scene.server();
+    let mut server = server(&scene);
     let talking =
         Following::of(recount().args(["--url", &server.url(), "chat", "--message", "slow", "--json"]));
     let mut lines = Vec::new();
@@ -273,7 +223,7 @@ fn outliving(befalls: impl FnOnce(&mut Server)) -> Vec<Value> {
     let address = server.address.clone();
     befalls(&mut server);
     talking.words("connection lost");
-    let _server = Server::of(&mut scene.command(&address)).listening();
+    let _server = Server::of(&mut command(&scene, &address)).listening();
     talking.words("reconnected");
     let (rest, status) = talking.end();
     lines.extend(rest);
@@ -325,8 +275,8 @@ fn a_turn_outlives_the_server_that_was_stopped_while_at_it() {
 
 #[test]
 fn a_picture_and_a_secret_go_where_they_belong() {
-    let scene = Scene::new();
-    let server = scene.server();
+    let scene = scene();
+    let server = server(&scene);
     std::fs::write(scene.path("a.png"), PICTURE).unwrap();
     std::fs::write(scene.path("key"), "canary-of-a-secret\n").unwrap();
     let (picture, key) = (scene.path("a.png"), format!("key=@{}", scene.path("key").display()));
@@ -341,12 +291,12 @@ fn a_picture_and_a_secret_go_where_they_belong() {
 
 #[test]
 fn a_token_is_shown_to_the_server_it_is_for() {
-    let scene = Scene::new();
+    let scene = scene();
     let data = scene.path("data");
     let scopes = "admin,read,run,approve,ingest";
     let token =
         Answer::of(recount().args(["token", "add", "boss", "--scope", scopes, "--data"]).arg(&data)).good();
-    let server = Server::of(scene.command("127.0.0.1:0").arg("--require-token")).listening();
+    let server = Server::of(command(&scene, "127.0.0.1:0").arg("--require-token")).listening();
     server.ask(&["chat", "--message", "say hello"]).bad(1, "the server requires a token");
     std::fs::write(scene.path("token"), &token).unwrap();
     let file = scene.path("token");
@@ -358,8 +308,8 @@ fn a_token_is_shown_to_the_server_it_is_for() {
 
 #[tokio::test]
 async fn sessions_are_listed_page_by_page_and_deleted_with_what_was_said() {
-    let scene = Scene::new();
-    let server = scene.server();
+    let scene = scene();
+    let server = server(&scene);
     let client = AapClient::new(&format!("{}/aap/", server.url()), None).unwrap();
     let agent = AgentConfig { name: "clerk".into(), ..AgentConfig::default() };
     let new = NewSession { agent, messages: Vec::new(), tools: Vec::new(), workspace: None };
@@ -409,14 +359,14 @@ fn behind_tls(scene: &Scene) -> (Server, String, Proxy) {
     let mut add = recount();
     add.args(["token", "add", "ann", "--scope", "read,run", "--data"]).arg(scene.path("data"));
     let token = Answer::of(&mut add).good().trim().to_owned();
-    let server = Server::of(scene.command("127.0.0.1:0").arg("--require-token")).listening();
+    let server = Server::of(command(scene, "127.0.0.1:0").arg("--require-token")).listening();
     let proxy = Proxy::before(&server, scene.folder.path());
     (server, token, proxy)
 }
 
 #[test]
 fn talks_and_other_verbs_reach_a_server_behind_tls_whose_certificate_is_known() {
-    let scene = Scene::new();
+    let scene = scene();
     let (server, token, proxy) = behind_tls(&scene);
     let ask = |url: &str, arguments: &[&str]| {
         let mut command = recount();
@@ -437,7 +387,7 @@ fn talks_and_other_verbs_reach_a_server_behind_tls_whose_certificate_is_known() 
 
 #[test]
 fn nothing_is_sent_to_a_server_whose_certificate_is_not_known_or_is_another_s() {
-    let scene = Scene::new();
+    let scene = scene();
     let (server, token, proxy) = behind_tls(&scene);
     for verb in [&["ls"][..], &["chat", "--message", "say hello"]] {
         let ask = |url: &str| {
