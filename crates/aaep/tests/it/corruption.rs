@@ -1,17 +1,16 @@
 //! Every single-field corruption of a catalogue is found: in the fullest event of each type, each value is replaced by
 //! one of another kind, each required field is left out, each name is misspelt.
 
-use std::path::Path;
-
 use recount_aaep::Kind;
 use recount_aaep::rule::{Profile, Severity, check_text};
 use serde_json::{Value, json};
 
+use crate::corpus::read;
+
 fn fullest(kind: Kind) -> Value {
     let name = kind.name().trim_start_matches("agent.");
-    let path = format!("testdata/events/good.{name}.full.json");
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
-    serde_json::from_str(&text).unwrap()
+    let path = format!("events/good.{name}.full.json");
+    serde_json::from_str(&read(&path)).unwrap()
 }
 
 fn is_error(event: &Value) -> bool {

@@ -2,43 +2,18 @@
 //! one, each of which differs from a good one in one thing. `events.json` says what is to be found.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use recount_aaep::rule::{self, Finding, Profile, Severity, check_event, check_text};
+use recount_aaep::rule::{self, Profile, Severity, check_event, check_text};
 use recount_aaep::{Event, Message};
 use serde_json::Value;
 
-fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
-}
-
-fn read(name: &str) -> String {
-    let path = testdata(name);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn ids(findings: &[Finding], least: Severity) -> Vec<&'static str> {
-    let grave = findings.iter().filter(|finding| finding.severity >= least);
-    let ids: BTreeSet<&str> = grave.map(|finding| finding.rule.id).collect();
-    ids.into_iter().collect()
-}
-
-#[derive(serde::Deserialize)]
-struct Entry {
-    file: String,
-    like: Option<String>,
-    strict: Vec<String>,
-    compat: String,
-}
-
-fn manifest() -> Vec<Entry> {
-    serde_json::from_str(&read("events.json")).unwrap()
-}
+use crate::corpus::{ids, manifest, read, testdata};
 
 #[test]
 fn every_event_of_the_corpus_gets_its_verdict() {
     let mut wrong = Vec::new();
-    for entry in manifest() {
+    for entry in manifest("events.json") {
         let text = read(&format!("events/{}", entry.file));
         let strict = check_text(&text, Profile::Strict);
         let found = ids(&strict, Severity::Warning);
@@ -56,7 +31,7 @@ fn every_event_of_the_corpus_gets_its_verdict() {
 
 #[test]
 fn the_corpus_is_large_and_each_bad_event_is_like_a_good_one() {
-    let entries = manifest();
+    let entries = manifest("events.json");
     assert!(entries.len() >= 150);
     let names: BTreeSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
     for entry in &entries {
@@ -114,7 +89,7 @@ fn the_examples_of_chapter_4_pass_compat_as_they_stand_and_strict_with_hints() {
 
 #[test]
 fn good_events_survive_the_types_whole() {
-    for entry in manifest().into_iter().filter(|entry| entry.strict.is_empty()) {
+    for entry in manifest("events.json").into_iter().filter(|entry| entry.strict.is_empty()) {
         let text = read(&format!("events/{}", entry.file));
         let event = Event::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", entry.file));
         let written = event.to_json();

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod build;
+mod corpus;
 mod corruption;
 mod events;
 mod examples;

@@ -2,15 +2,12 @@
 //! in one thing, with all invalid sequences of Appendix A.8. `sessions.json` says what is to be found.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use recount_aaep::json::Splitter;
 use recount_aaep::rule::{Finding, Profile, Severity};
 use recount_aaep::session::{Checker, Options};
 
-fn testdata(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
-}
+use crate::corpus::{Entry, ids, manifest, read, testdata};
 
 fn checked(text: &str, profile: Profile) -> Vec<Finding> {
     let mut checker = Checker::new(Options { profile, ..Options::default() });
@@ -24,28 +21,11 @@ fn checked(text: &str, profile: Profile) -> Vec<Finding> {
     checker.take()
 }
 
-fn ids(findings: &[Finding], least: Severity) -> Vec<&'static str> {
-    let grave = findings.iter().filter(|finding| finding.severity >= least);
-    grave.map(|finding| finding.rule.id).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-#[derive(serde::Deserialize)]
-struct Entry {
-    file: String,
-    like: Option<String>,
-    strict: Vec<String>,
-    compat: String,
-}
-
-fn manifest() -> Vec<Entry> {
-    serde_json::from_str(&std::fs::read_to_string(testdata("sessions.json")).unwrap()).unwrap()
-}
-
 #[test]
 fn every_session_of_the_corpus_gets_its_verdict() {
     let mut wrong = Vec::new();
-    for entry in manifest() {
-        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+    for entry in manifest("sessions.json") {
+        let text = read(&format!("sessions/{}", entry.file));
         let strict = checked(&text, Profile::Strict);
         let found = ids(&strict, Severity::Warning);
         if found != entry.strict {
@@ -61,7 +41,7 @@ fn every_session_of_the_corpus_gets_its_verdict() {
 
 #[test]
 fn the_corpus_is_large_and_each_bad_session_is_like_a_good_one() {
-    let entries = manifest();
+    let entries = manifest("sessions.json");
     assert!(entries.len() >= 80);
     let names: BTreeSet<&str> = entries.iter().map(|entry| entry.file.as_str()).collect();
     for entry in entries.iter().filter(|entry| entry.file.starts_with("bad.")) {
@@ -77,7 +57,7 @@ fn the_corpus_is_large_and_each_bad_session_is_like_a_good_one() {
 
 #[test]
 fn all_invalid_sequences_of_the_appendix_are_errors_in_both_profiles() {
-    let entries = manifest();
+    let entries = manifest("sessions.json");
     let printed: Vec<&Entry> =
         entries.iter().filter(|entry| entry.file.starts_with("bad.appendix8.")).collect();
     assert_eq!(printed.len(), 7);
@@ -110,8 +90,8 @@ fn the_session_of_chapter_4_passes_both_profiles() {
 
 #[test]
 fn full_type_names_change_no_verdict() {
-    for entry in manifest() {
-        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+    for entry in manifest("sessions.json") {
+        let text = read(&format!("sessions/{}", entry.file));
         let full =
             text.replace("\"type\":\"aaep:agent.", "\"type\":\"https://aaep-protocol.org/types/agent.");
         assert_eq!(ids(&checked(&full, Profile::Strict), Severity::Warning), entry.strict, "{}", entry.file);
@@ -120,10 +100,10 @@ fn full_type_names_change_no_verdict() {
 
 #[test]
 fn sessions_that_are_mixed_are_judged_one_by_one() {
-    let entries = manifest();
+    let entries = manifest("sessions.json");
     // Those without replies, handshakes and ids of their own: what comes between their events is other sessions'.
     let alone = |entry: &&Entry| {
-        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        let text = read(&format!("sessions/{}", entry.file));
         !text.contains("subscription")
             && !text.contains("rpl_")
             && !entry.file.contains("reused")
@@ -135,7 +115,7 @@ fn sessions_that_are_mixed_are_judged_one_by_one() {
     let mut tracks: Vec<Vec<String>> = Vec::new();
     let mut expected = BTreeSet::new();
     for (at, entry) in entries.iter().filter(alone).enumerate() {
-        let text = std::fs::read_to_string(testdata("sessions").join(&entry.file)).unwrap();
+        let text = read(&format!("sessions/{}", entry.file));
         let own =
             text.replace("\"evt_", &format!("\"evt_{at}x")).replace("\"sess_", &format!("\"sess_{at}x"));
         tracks.push(own.lines().rev().map(str::to_owned).collect());
@@ -163,7 +143,7 @@ fn every_rule_is_broken_somewhere_in_the_corpus() {
     }
     let events: Vec<Other> =
         serde_json::from_str(&std::fs::read_to_string(testdata("events.json")).unwrap()).unwrap();
-    let sessions = manifest().into_iter().map(|entry| entry.strict);
+    let sessions = manifest("sessions.json").into_iter().map(|entry| entry.strict);
     let broken: BTreeSet<String> =
         events.into_iter().map(|entry| entry.strict).chain(sessions).flatten().collect();
     let untested: Vec<&str> = recount_aaep::rule::ALL

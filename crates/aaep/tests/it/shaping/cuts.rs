@@ -5,6 +5,7 @@ use serde_json::json;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::stage::{called, progress, stage, state};
+use super::streams::is_between;
 
 const TEXT: &[&str] = &["One", " two", ". ", "Three", " four!", "\n\n", "Five,", " six", "."];
 
@@ -213,10 +214,6 @@ fn characters_are_not_cut_where_pieces_are() {
             }
         }
     }
-}
-
-fn is_between(text: &str, at: usize) -> bool {
-    at == text.len() || text.grapheme_indices(true).any(|(begins, _)| begins == at)
 }
 
 /// Output that stays in one piece as it came keeps its id; what is joined or cut gets its own, and says of what it is.

@@ -173,7 +173,7 @@ fn perform(
 }
 
 /// Whether nothing of the text can grow into what comes after this place.
-fn is_between(text: &str, at: usize) -> bool {
+pub(super) fn is_between(text: &str, at: usize) -> bool {
     at == text.len() || text.grapheme_indices(true).any(|(begins, _)| begins == at)
 }
 
