@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use recount_aaep::Body;
-use recount_aaep::wire::{AwaitingConfirmation, StateChanged};
+use recount_aaep::wire::{AwaitingConfirmation, ReplyToken, StateChanged};
 use recount_engine::{ApprovalRow, Narrowing, Scope, Visitor};
 use recount_event::{ForeignId, RunId};
 use recount_face_aaep::{AttemptLog, Outcome, ReplyAttempt};
@@ -143,6 +143,40 @@ impl Follower {
     }
 }
 
+/// A run with an open approval request, and an operator's subscription that was shown it.
+struct ApprovalScene {
+    scene: Scene,
+    run: Run,
+    operator: Visitor,
+    follower: Follower,
+    ask: AwaitingConfirmation,
+    token: ReplyToken,
+}
+
+impl ApprovalScene {
+    /// `seconds` until the request times out.
+    async fn new(seconds: u64) -> ApprovalScene {
+        let scene = Scene::new().await;
+        let mut run = scene.stage.run().await;
+        let operator = scene.stage.operator();
+        let mut follower = scene.follow(&operator, run.id).await;
+        asks(&mut run, seconds).await;
+        let ask = follower.prompt().await;
+        ApprovalScene { scene, run, operator, follower, token: ask.reply_token.clone(), ask }
+    }
+}
+
+/// The answer of another face.
+fn rejection_from_the_console() -> Command {
+    Command::ResolveApproval {
+        approval_id: id("a1"),
+        approve: false,
+        by: "console".into(),
+        comment: None,
+        remember: None,
+    }
+}
+
 fn id(text: &str) -> ForeignId {
     ForeignId::parse(text).unwrap()
 }
@@ -239,18 +273,11 @@ async fn of_all_faces_the_first_answer_wins_and_everyone_hears_it() {
         let mut second = scene.follow(&operator, run.id).await;
         asks(&mut run, 60).await;
         let tokens = (first.prompt().await.reply_token, second.prompt().await.reply_token);
-        let native = Command::ResolveApproval {
-            approval_id: id("a1"),
-            approve: false,
-            by: "console".into(),
-            comment: None,
-            remember: None,
-        };
         let native = async {
             for _ in 0..round {
                 tokio::task::yield_now().await;
             }
-            scene.stage.engine.write().submit(run.id, native).await
+            scene.stage.engine.write().submit(run.id, rejection_from_the_console()).await
         };
         let (one, two) =
             (first.reply(tokens.0.as_str(), "accept"), second.reply(tokens.1.as_str(), "accept"));
@@ -305,12 +332,7 @@ async fn of_a_hundred_replies_one_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_is_good_once_and_not_after_the_prompt_is_gone() {
-    let scene = Scene::new().await;
-    let mut run = scene.stage.run().await;
-    let operator = scene.stage.operator();
-    let mut follower = scene.follow(&operator, run.id).await;
-    asks(&mut run, 60).await;
-    let token = follower.prompt().await.reply_token;
+    let ApprovalScene { scene, operator, follower, token, .. } = ApprovalScene::new(60).await;
     let reply = follower.reply(token.as_str(), "accept");
     scene.send(&operator, &reply).await;
     scene.send(&operator, &reply).await;
@@ -332,12 +354,7 @@ async fn a_reply_is_good_once_and_not_after_the_prompt_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn the_servers_clock_decides_what_is_late() {
-    let scene = Scene::new().await;
-    let mut run = scene.stage.run().await;
-    let operator = scene.stage.operator();
-    let mut follower = scene.follow(&operator, run.id).await;
-    asks(&mut run, 60).await;
-    let token = follower.prompt().await.reply_token;
+    let ApprovalScene { scene, operator, follower, token, .. } = ApprovalScene::new(60).await;
     tokio::time::sleep(Duration::from_secs(61)).await;
     // The reply names a time before the deadline, which does not help.
     scene.send(&operator, &follower.reply(token.as_str(), "accept")).await;
@@ -348,12 +365,7 @@ async fn the_servers_clock_decides_what_is_late() {
 
 #[tokio::test(start_paused = true)]
 async fn more_time_asks_the_prompt_again_under_another_token() {
-    let scene = Scene::new().await;
-    let mut run = scene.stage.run().await;
-    let operator = scene.stage.operator();
-    let mut follower = scene.follow(&operator, run.id).await;
-    asks(&mut run, 60).await;
-    let first = follower.prompt().await;
+    let ApprovalScene { scene, operator, mut follower, ask: first, .. } = ApprovalScene::new(60).await;
     tokio::time::sleep(Duration::from_secs(50)).await;
     scene.send(&operator, &follower.extend(first.reply_token.as_str(), 600)).await;
     let said = follower.withdrawal().await;
@@ -372,12 +384,7 @@ async fn more_time_asks_the_prompt_again_under_another_token() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_a_prompt_is_answered_on_a_new_subscription() {
-    let scene = Scene::new().await;
-    let mut run = scene.stage.run().await;
-    let operator = scene.stage.operator();
-    let mut follower = scene.follow(&operator, run.id).await;
-    asks(&mut run, 60).await;
-    let before = follower.prompt().await.reply_token;
+    let ApprovalScene { scene, run, operator, follower, token: before, .. } = ApprovalScene::new(60).await;
 
     let stage = scene.stage.restarted();
     send(&stage, &operator, &follower.reply(before.as_str(), "accept")).await;
@@ -441,12 +448,7 @@ async fn a_subscription_to_all_runs_answers_what_it_is_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_changed_action_is_a_rejection() {
-    let scene = Scene::new().await;
-    let mut run = scene.stage.run().await;
-    let operator = scene.stage.operator();
-    let mut follower = scene.follow(&operator, run.id).await;
-    asks(&mut run, 60).await;
-    let token = follower.prompt().await.reply_token;
+    let ApprovalScene { scene, operator, follower, token, .. } = ApprovalScene::new(60).await;
     let mut reply = follower.reply(token.as_str(), "accept");
     reply["modified_action"] = json!({ "action": "Delete half of it." });
     scene.send(&operator, &reply).await;
@@ -504,12 +506,7 @@ async fn a_listener_cancels_the_run_that_it_covers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_prompt_tells_its_time_at_a_half_and_a_tenth_while_it_is_open() {
-    let scene = Scene::new().await;
-    let mut run = scene.stage.run().await;
-    let operator = scene.stage.operator();
-    let mut follower = scene.follow(&operator, run.id).await;
-    asks(&mut run, 120).await;
-    let token = follower.prompt().await.reply_token;
+    let ApprovalScene { scene, mut run, operator, mut follower, token, .. } = ApprovalScene::new(120).await;
     let is_progress = |body: &Body| matches!(body, Body::ProgressUpdated(_));
     let began = recount_world::moment();
     for (seconds, said) in [(60, "60 seconds are left to answer."), (108, "12 seconds are left to answer.")] {
@@ -539,12 +536,7 @@ async fn a_long_prompt_tells_its_time_at_a_half_and_a_tenth_while_it_is_open() {
 
 #[tokio::test(start_paused = true)]
 async fn a_listener_that_leaves_decides_nothing() {
-    let scene = Scene::new().await;
-    let mut run = scene.stage.run().await;
-    let operator = scene.stage.operator();
-    let mut follower = scene.follow(&operator, run.id).await;
-    asks(&mut run, 600).await;
-    let token = follower.prompt().await.reply_token;
+    let ApprovalScene { scene, run, operator, mut follower, token, .. } = ApprovalScene::new(600).await;
     let reply = follower.reply(token.as_str(), "accept");
     let close = json!({ "type": "subscription.close", "subscription_id": follower.id });
     scene.send(&operator, &close).await;
@@ -554,13 +546,6 @@ async fn a_listener_that_leaves_decides_nothing() {
     assert_eq!(scene.approval().await.status, "pending");
     // Its token went with it.
     scene.send(&operator, &reply).await;
-    let native = Command::ResolveApproval {
-        approval_id: id("a1"),
-        approve: true,
-        by: "console".into(),
-        comment: None,
-        remember: None,
-    };
-    scene.stage.engine.write().submit(run.id, native).await.unwrap();
+    scene.stage.engine.write().submit(run.id, rejection_from_the_console()).await.unwrap();
     assert_eq!(scene.approval().await.decided_by.as_deref(), Some("console"));
 }
