@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::server::{Answer, Server, recount};
 
-#[path = "../../../aaep-kit/tests/exchange/python.rs"]
+#[path = "../../../aaep-kit/tests/it/exchange/python.rs"]
 mod python;
-#[path = "../../../aaep-kit/tests/exchange/public_suite.rs"]
+#[path = "../../../aaep-kit/tests/it/exchange/public_suite.rs"]
 mod suite;
 
 use suite::SuiteRun;
