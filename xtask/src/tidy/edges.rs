@@ -97,6 +97,7 @@ const CRATES: &[CrateEdges] = &[
     },
     CrateEdges { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
     CrateEdges { folder: "face-acp", uses: &["client", "event", "world"], never: &["axum", "reqwest"] },
+    CrateEdges { folder: "command-line", uses: &[], never: &["tokio", "axum", "reqwest"] },
     // 5 shipped
     CrateEdges {
         folder: "cli",
@@ -107,6 +108,7 @@ const CRATES: &[CrateEdges] = &[
             "aaep",
             "aaep-client",
             "narrate",
+            "command-line",
             "record",
             "server",
             "client",

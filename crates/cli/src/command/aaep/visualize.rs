@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use recount_aaep_kit::World;
 use recount_aaep_kit::trace::{self, Options, TraceError};
+use recount_command_line::partial::Partial;
 
 use super::Profile;
 use super::validate::open;
 use crate::command::Invocation;
-use crate::command::partial::Partial;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -71,7 +71,7 @@ impl Visualize {
             let totals = traced.map_err(|why| failed(&name, why))?;
             if totals.texts == 0 { Err(empty()) } else { verdict(&totals) }
         } else {
-            let mut out = Partial::begin(&self.output)?;
+            let mut out = Partial::begin(&self.output).map_err(Failure::Usage)?;
             let totals = trace::write(file, format, &mut out, &options).map_err(|why| failed(&name, why))?;
             if totals.texts == 0 {
                 return Err(empty());

@@ -17,7 +17,7 @@ const HEAD_CHARS: usize = 8;
 
 /// Breaks text that comes in pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Flow {
+pub struct Flow {
     /// Columns of the terminal; without them nothing is broken.
     width: Option<usize>,
     column: usize,
@@ -42,17 +42,17 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(width: Option<usize>) -> Self {
+    pub fn new(width: Option<usize>) -> Self {
         Flow { width: width.filter(|width| *width >= WIDTH_MIN), ..Flow::default() }
     }
 
     /// From here on the terminal has so many columns.
-    pub(crate) fn set_width(&mut self, width: Option<usize>) {
+    pub fn set_width(&mut self, width: Option<usize>) {
         self.width = width.filter(|width| *width >= WIDTH_MIN);
     }
 
     /// A piece of a line, without line ends. The last word is held until it is known to be whole.
-    pub(crate) fn piece(&mut self, text: &str) -> String {
+    pub fn piece(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len() + 8);
         for letter in text.chars() {
             self.letter(letter, &mut out);
@@ -61,7 +61,7 @@ impl Flow {
     }
 
     /// The word that is held, although it may go on: what follows stays in its line.
-    pub(crate) fn release(&mut self) -> String {
+    pub fn release(&mut self) -> String {
         let mut out = String::new();
         self.is_released |= !self.word.is_empty();
         self.word(&mut out);
@@ -69,7 +69,7 @@ impl Flow {
     }
 
     /// The rest of the line, and its end.
-    pub(crate) fn end_line(&mut self) -> String {
+    pub fn end_line(&mut self) -> String {
         let mut out = String::new();
         self.word(&mut out);
         let head = self.head.trim_start();
@@ -82,7 +82,7 @@ impl Flow {
     }
 
     /// What is still held, where a text ends in the middle of a line. The next piece begins a text of its own.
-    pub(crate) fn finish(&mut self) -> String {
+    pub fn finish(&mut self) -> String {
         let mut out = String::new();
         self.word(&mut out);
         self.begin_line();
@@ -163,7 +163,7 @@ impl Flow {
 }
 
 /// One line, broken between words; what follows its first line is indented two columns further.
-pub(crate) fn broken(line: &str, width: Option<usize>) -> String {
+pub fn broken(line: &str, width: Option<usize>) -> String {
     if width.is_none_or(|width| columns(line) <= width) {
         return line.to_owned();
     }
@@ -175,7 +175,7 @@ pub(crate) fn broken(line: &str, width: Option<usize>) -> String {
 }
 
 /// Columns that a text takes, without the colours in it.
-pub(crate) fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     if !text.contains('\u{1b}') {
         return text.width();
     }
@@ -193,7 +193,7 @@ pub(crate) fn columns(text: &str) -> usize {
 
 /// The beginning of a text that takes at most so many columns. What people see as one character is never cut, such as a
 /// letter with its accents, a flag, or a family of emoji.
-pub(crate) fn beginning(text: &str, columns_max: usize) -> &str {
+pub fn beginning(text: &str, columns_max: usize) -> &str {
     let mut taken = 0;
     for (at, character) in text.grapheme_indices(true) {
         taken += columns(character);

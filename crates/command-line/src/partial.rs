@@ -1,13 +1,11 @@
 //! A file that is there under its name only when it is whole. See [`Partial`].
 
 use std::fs::File;
-use std::io::{BufWriter, Seek as _, SeekFrom, Write};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
-
 /// Written beside its place, moved there when it is whole and on disk, and removed when it is given up.
-pub(super) struct Partial {
+pub struct Partial {
     path: PathBuf,
     beside: PathBuf,
     file: BufWriter<File>,
@@ -15,44 +13,43 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
-        let name = path
-            .file_name()
-            .ok_or_else(|| Failure::Usage(format!("{} is not a file name", path.display())))?;
+    /// Begins a file; an error says why its name cannot be used.
+    pub fn begin(path: &Path) -> Result<Self, String> {
+        let name = path.file_name().ok_or_else(|| format!("{} is not a file name", path.display()))?;
         let mut partial = name.to_owned();
         partial.push(format!(".{}.partial", std::process::id()));
         let beside = path.with_file_name(partial);
         let file = File::create_new(&beside)
-            .map_err(|why| Failure::Usage(format!("{} cannot be written: {why}", beside.display())))?;
+            .map_err(|why| format!("{} cannot be written: {why}", beside.display()))?;
         Ok(Partial { path: path.to_owned(), beside, file: BufWriter::new(file), is_whole: false })
     }
 
-    pub(super) fn line(&mut self, line: &str) -> Result<(), Failure> {
+    pub fn line(&mut self, line: &str) -> io::Result<()> {
         self.file.write_all(line.as_bytes())?;
         self.file.write_all(b"\n")?;
         Ok(())
     }
 
     /// How much was written so far.
-    pub(super) fn length(&mut self) -> Result<u64, Failure> {
-        Ok(self.file.stream_position()?)
+    pub fn length(&mut self) -> io::Result<u64> {
+        self.file.stream_position()
     }
 
     /// Takes back what was written after the first so many bytes.
-    pub(super) fn cut(&mut self, length: u64) -> Result<(), Failure> {
+    pub fn cut(&mut self, length: u64) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(length))?;
         self.file.get_ref().set_len(length)?;
         Ok(())
     }
 
-    pub(super) fn finish(self) -> Result<(), Failure> {
+    pub fn finish(self) -> io::Result<()> {
         let path = self.path.clone();
         self.move_to(&path)
     }
 
     /// Keeps what lacks something: as `NAME.partial`, so that what stands under the name itself is never less than
     /// whole. Answers where it is.
-    pub(super) fn finish_incomplete(self) -> Result<PathBuf, Failure> {
+    pub fn finish_incomplete(self) -> io::Result<PathBuf> {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let path = self.path.with_file_name(name);
@@ -60,7 +57,7 @@ impl Partial {
         Ok(path)
     }
 
-    fn move_to(mut self, path: &Path) -> Result<(), Failure> {
+    fn move_to(mut self, path: &Path) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
         std::fs::rename(&self.beside, path)?;
@@ -75,11 +72,11 @@ impl Partial {
 }
 
 impl Write for Partial {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
 }

@@ -12,7 +12,7 @@ fn steers(c: char) -> bool {
 }
 
 /// One line: what steers is written as `\u{1b}`, line ends too.
-pub(crate) fn line(text: &str) -> String {
+pub fn line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -25,14 +25,14 @@ pub(crate) fn line(text: &str) -> String {
 }
 
 /// The lines of a text, each made harmless. A last line end brings no empty line.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = String> {
+pub fn lines(text: &str) -> impl Iterator<Item = String> {
     text.lines().map(line)
 }
 
 /// JSON for a terminal: the same value, with what steers written as JSON escapes.
 ///
 /// Compact JSON holds such characters within strings only, where an escape means the same.
-pub(crate) fn json(text: &str) -> String {
+pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if steers(c) {
