@@ -221,6 +221,10 @@ fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     if !arguments.is_empty() {
         bail!("`soak --conformance` takes nothing more, but was given {arguments:?}");
     }
+    // The test starts the program `aaep`, which is another crate's.
+    if !build_programs(root)? {
+        return Ok(false);
+    }
     let words = ["test", "--locked", "--workspace", "--test", "process", "--", "--nocapture", "--exact"];
     let mut cargo = command(cargo_program(), root);
     cargo.args(words).arg("own_suite::our_own_suite_passes_level_3_over_every_transport");

@@ -113,7 +113,6 @@ const CRATES: &[CrateEdges] = &[
             "server",
             "client",
             "face-acp",
-            "aaep-kit",
         ],
         never: &["axum"],
     },
@@ -162,6 +161,7 @@ const CRATES: &[CrateEdges] = &[
         ],
         never: &[],
     },
+    CrateEdges { folder: "aaep-cli", uses: &["aaep-kit", "command-line"], never: &["axum"] },
     CrateEdges { folder: "playback", uses: &["world"], never: &["reqwest"] },
     CrateEdges { folder: "xtask", uses: &[], never: &[] },
 ];

@@ -1,17 +1,18 @@
-//! `recount aaep visualize` as a process, and what `replay --visualize` tells: in which form, where to, with which status.
+//! `aaep visualize` as a process, and what `replay --visualize` tells: in which form, where to, with which status.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Following, recount};
+use crate::aaep;
+use crate::program::{Answer, Following};
 
 fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep").join(name)
 }
 
 fn visualize(arguments: &[&str]) -> Answer {
-    Answer::of(recount().args(["aaep", "visualize"]).args(arguments))
+    Answer::of(aaep().args(["visualize"]).args(arguments))
 }
 
 #[test]
@@ -64,14 +65,13 @@ fn a_file_is_there_only_when_all_went_well() {
 #[test]
 fn a_replay_tells_what_it_says() {
     let file = testdata("sessions/good.confirmed.jsonl");
-    let replay =
-        ["aaep", "replay", file.to_str().unwrap(), "--port", "0", "--no-delay", "--no-wait", "--visualize"];
-    let told = Following::of(recount().args(replay)).end();
+    let replay = ["replay", file.to_str().unwrap(), "--port", "0", "--no-delay", "--no-wait", "--visualize"];
+    let told = Following::of(aaep().args(replay)).end();
     assert_eq!(told.1, 0);
     let told = told.0;
     assert_eq!(told[..2], ["Session sess_1", "Line 1, after 0 s: The session starts: “Starting.”"]);
     assert!(told.last().unwrap().starts_with("End of session sess_1: completed after 9 s."), "{told:?}");
-    let told = Following::of(recount().arg("--json").args(replay)).end().0;
+    let told = Following::of(aaep().arg("--json").args(replay)).end().0;
     let accounts: Vec<Value> = told
         .iter()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())

@@ -1,7 +1,7 @@
-//! `recount aaep capture`: what a producer says, written down as it comes.
+//! `aaep capture`: records the messages of a producer as they arrive.
 //!
-//! The lines go to a file, with their times beside it, or to standard output; words about the capture go to standard
-//! error, and what it came to at its end to standard output where that is free.
+//! The lines go to a file, with their times beside it, or to standard output. Progress goes to standard error, and a summary
+//! at the end to standard output where that is free.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -15,14 +15,14 @@ use recount_aaep_kit::aaep::wire::{Capabilities, Decision, SubscriptionRequest};
 use recount_aaep_kit::capture::{CaptureError, CaptureNotice, Ended, Filter, Keep, Plan, Summary, capture};
 use recount_aaep_kit::link::{Dial, LinkError, Target, words};
 use recount_aaep_kit::recording::{Direction, Stamp, Writer, times_of};
+use recount_command_line::clean;
+use recount_command_line::credential::small_file;
+use recount_command_line::output::note;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::command::credential::{small_file, token};
-use crate::command::invocation::{self, Invocation};
 use crate::failure::Failure;
-use crate::output::{Output, note};
-use crate::render::clean;
+use crate::invocation::{self, Invocation, Output};
 
 #[derive(Args)]
 pub(super) struct Capture {
@@ -134,7 +134,7 @@ impl Capture {
             }
         };
         let token = match &self.producer {
-            Some(address) => token(invocation, address, self.token_file.as_deref())?,
+            Some(address) => invocation.token(address, self.token_file.as_deref())?,
             None => None,
         };
         let auto = self.auto.map(|auto| match auto {
@@ -142,7 +142,7 @@ impl Capture {
             Auto::Reject => Decision::Reject,
         });
         let request = match &self.request {
-            Some(path) => Some(small_file(path)?),
+            Some(path) => Some(small_file(path).map_err(Failure::Usage)?),
             None if self.handshake => Some(request(auto.is_some())?),
             None => None,
         };

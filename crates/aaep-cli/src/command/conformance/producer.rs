@@ -1,4 +1,4 @@
-//! `recount aaep conformance producer`: a producer is tried, and what came of it.
+//! `aaep conformance producer`: tests a producer and prints the report.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use recount_aaep_kit::conformance::producer::{Drive, RunError, Subject, run};
 use recount_aaep_kit::limits;
 use recount_aaep_kit::link::{self, Framing, Target};
 use recount_aaep_kit::scenario::Scenario;
+use recount_command_line::output::note;
 
 use super::ReportOptions;
-use crate::command::invocation::{self, Invocation};
 use crate::failure::Failure;
-use crate::output::note;
+use crate::invocation::{self, Invocation};
 
 #[derive(Args)]
 pub(super) struct Producer {
@@ -29,7 +29,7 @@ pub(super) struct Producer {
     /// Start this program and send JSON-RPC over its standard input and output
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// All copies of the program speak for one producer, as `recount aaep stdio` does
+    /// All copies of the program speak for one producer, as `aaep stdio` does
     #[arg(long, requires = "command")]
     shared: bool,
     /// Conformance level to test; includes the lower levels
@@ -137,7 +137,7 @@ impl Producer {
         subject.shares_producer = self.shared;
         subject.look_for_versioned = self.surface == Surface::Auto;
         let base = self.address.as_deref().unwrap_or_default();
-        subject.token = crate::command::credential::token(invocation, base, self.token_file.as_deref())?;
+        subject.token = invocation.token(base, self.token_file.as_deref())?;
         subject.drive = match (&self.drive, &self.drive_command) {
             (Some(url), _) => Drive::Url(url.clone()),
             (_, Some(command)) => Drive::Command(link::words(command).map_err(usage)?),

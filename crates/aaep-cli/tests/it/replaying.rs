@@ -1,18 +1,19 @@
-//! `recount aaep replay` as a process: what it says where, how it ends, and with which status.
+//! `aaep replay` as a process: what it says where, how it ends, and with which status.
 
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Following, recount};
+use crate::aaep;
+use crate::program::{Answer, Following};
 
 const CONFIRMED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/aaep/sessions/good.confirmed.jsonl");
 
 /// A replay on a free port, and where it listens.
 fn replay(more: &[&str]) -> (Following, String) {
-    let mut command = recount();
-    command.args(["--json", "aaep", "replay", CONFIRMED, "--port", "0", "--no-delay"]).args(more);
+    let mut command = aaep();
+    command.args(["--json", "replay", CONFIRMED, "--port", "0", "--no-delay"]).args(more);
     let replay = Following::of(&mut command);
     let told: Value = serde_json::from_str(&replay.line()).unwrap();
     assert_eq!((told["told"].as_str(), told["lines"].as_u64()), (Some("listening"), Some(9)));
@@ -83,7 +84,7 @@ fn what_cannot_be_replayed_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.jsonl");
     std::fs::write(&empty, "\n").unwrap();
-    let ask = |arguments: &[&str]| Answer::of(recount().args(["aaep", "replay"]).args(arguments));
+    let ask = |arguments: &[&str]| Answer::of(aaep().args(["replay"]).args(arguments));
     ask(&["/nonexistent.jsonl"]).bad(2, "/nonexistent.jsonl: No such file");
     ask(&[empty.to_str().unwrap()]).bad(2, "no events of a producer in the file");
     ask(&[CONFIRMED, "--speed", "0"]).bad(2, "more than 0");

@@ -1,4 +1,4 @@
-//! `recount aaep validate`: what it says, how it ends, and that no file is too long for it.
+//! `aaep validate`: what it says, how it ends, and that no file is too long for it.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -6,16 +6,17 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::aaep;
+use crate::program::Answer;
 #[cfg(target_os = "linux")]
-use crate::server::peak_mib;
-use crate::server::{Answer, recount};
+use crate::program::peak_mib;
 
 fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/aaep/sessions").join(name)
 }
 
 fn validate(arguments: &[&str]) -> Answer {
-    Answer::of(recount().args(["aaep", "validate"]).args(arguments))
+    Answer::of(aaep().args(["validate"]).args(arguments))
 }
 
 /// Says something on standard input.
@@ -24,7 +25,7 @@ fn validate_input(input: &[u8], arguments: &[&str]) -> Answer {
     let file = folder.path().join("input");
     std::fs::write(&file, input).unwrap();
     let input = std::fs::File::open(&file).unwrap();
-    Answer::of(recount().args(["aaep", "validate"]).args(arguments).stdin(input))
+    Answer::of(aaep().args(["validate"]).args(arguments).stdin(input))
 }
 
 #[test]
@@ -62,7 +63,7 @@ fn what_cannot_be_read_or_is_empty_ends_with_2_and_the_others_are_told() {
     let (folder, bad) = (tempfile::tempdir().unwrap(), corpus("bad.appendix8.4.jsonl"));
     let (folder, bad) = (folder.path().to_str().unwrap(), bad.to_str().unwrap());
     let missing = format!("{folder}/missing.jsonl");
-    validate(&[&missing]).bad(2, &format!("recount: {missing}: cannot be read: No such file"));
+    validate(&[&missing]).bad(2, &format!("aaep: {missing}: cannot be read: No such file"));
     validate(&[folder]).bad(2, &format!("{folder}: cannot be read: Is a directory"));
     validate(&[]).bad(2, "-: empty");
     validate_input(b"\r\n \n", &[]).bad(2, "-: empty");
@@ -106,8 +107,8 @@ fn a_reader_of_findings_that_leaves_is_no_failure() {
     // More findings than a pipe holds.
     std::fs::write(&file, "7\n".repeat(100_000)).unwrap();
     for format in ["text", "json"] {
-        let mut command = recount();
-        command.args(["aaep", "validate", "--format", format]).arg(&file);
+        let mut command = aaep();
+        command.args(["validate", "--format", format]).arg(&file);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut few = [0; 10];
         child.stdout.take().unwrap().read_exact(&mut few).unwrap();
@@ -124,8 +125,8 @@ fn memory_does_not_grow_with_findings_or_sessions() {
     const LINES: usize = 300_000;
     const MIB_MAX: u64 = 64;
     for format in ["text", "json"] {
-        let mut command = recount();
-        command.args(["aaep", "validate", "--format", format, "-"]);
+        let mut command = aaep();
+        command.args(["validate", "--format", format, "-"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut told = child.stdout.take().unwrap();
         let listening = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));

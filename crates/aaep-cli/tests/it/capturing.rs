@@ -1,4 +1,4 @@
-//! `recount aaep capture` as a process: what it writes where, how it ends, and with which status.
+//! `aaep capture` as a process: what it writes where, how it ends, and with which status.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,15 +8,16 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Following, recount};
+use crate::aaep;
+use crate::program::{Answer, Following};
 
 const CONFIRMED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/aaep/sessions/good.confirmed.jsonl");
 
 /// A replay of a recording that stays, and where it listens.
 fn producer() -> (Following, String) {
-    let mut command = recount();
-    command.args(["--json", "aaep", "replay", CONFIRMED, "--port", "0", "--no-delay", "--stay"]);
+    let mut command = aaep();
+    command.args(["--json", "replay", CONFIRMED, "--port", "0", "--no-delay", "--stay"]);
     let replay = Following::of(&mut command);
     let told: Value = serde_json::from_str(&replay.line()).unwrap();
     let url = told["url"].as_str().unwrap().to_owned();
@@ -24,7 +25,7 @@ fn producer() -> (Following, String) {
 }
 
 fn capture(arguments: &[&str]) -> Answer {
-    Answer::of(recount().args(["aaep", "capture"]).args(arguments))
+    Answer::of(aaep().args(["capture"]).args(arguments))
 }
 
 /// The events of the recording, as they stand in it.
@@ -61,10 +62,10 @@ fn a_session_is_written_down_as_it_was_said_and_can_be_checked_and_said_again() 
         assert_eq!((time["line"].as_u64(), time["direction"].as_str()), (Some(number), Some("in")), "{time}");
         assert_eq!(time["connection"], 1);
     }
-    let checked = Answer::of(recount().args(["aaep", "validate", &name]));
+    let checked = Answer::of(aaep().args(["validate", &name]));
     assert!(checked.data.contains(&format!("{count} events in 1 file")), "{checked:?}");
-    let mut again = recount();
-    let again = Following::of(again.args(["--json", "aaep", "replay", &name, "--port", "0"]));
+    let mut again = aaep();
+    let again = Following::of(again.args(["--json", "replay", &name, "--port", "0"]));
     let told: Value = serde_json::from_str(&again.line()).unwrap();
     assert_eq!(told["lines"].as_u64(), Some(count as u64));
 }
@@ -84,14 +85,12 @@ fn standard_output_takes_the_lines_and_nothing_else() {
 #[test]
 fn what_is_wanted_is_kept_and_the_rest_is_counted() {
     let ((_replay, url), (_folder, file, name)) = (producer(), place());
-    let answer = Answer::of(
-        recount().args(["--json", "aaep", "capture", &url, "-o", &name, "--timeout", "2"]).args([
-            "--type",
-            "session.*,awaiting.*",
-            "--urgency",
-            "critical",
-        ]),
-    );
+    let answer = Answer::of(aaep().args(["--json", "capture", &url, "-o", &name, "--timeout", "2"]).args([
+        "--type",
+        "session.*,awaiting.*",
+        "--urgency",
+        "critical",
+    ]));
     let told: Value = serde_json::from_str(&answer.data).unwrap();
     assert_eq!((told["events"].as_u64(), told["ended"].as_str()), (Some(1), Some("timeout")), "{told}");
     assert_eq!(told["filtered"].as_u64(), Some(said().len() as u64 - 1), "{told}");
@@ -154,10 +153,10 @@ fn signals_end_it_with_the_file_whole() {
         let (_folder, file, name) = place();
         let frames: String = said().iter().map(|event| format!("data: {event}\n\n")).collect();
         let (url, held) = holds(frames);
-        let mut command = recount();
-        let capture = command.args(["aaep", "capture", &url, "-o", &name]);
+        let mut command = aaep();
+        let capture = command.args(["capture", &url, "-o", &name]);
         let mut child = capture.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        let until = recount_world::moment() + crate::server::PATIENCE;
+        let until = recount_world::moment() + crate::program::PATIENCE;
         while !folder_times(&file).exists() || lines(&folder_times(&file)).len() < said().len() {
             assert!(recount_world::moment() < until, "the events do not come");
             std::thread::yield_now();
@@ -190,16 +189,8 @@ fn the_environments_token_goes_to_no_other_server() {
         let (url, held) = holds(format!("data: {}\n\n", said()[0]));
         let arguments =
             arguments.into_iter().map(|word| if word == "TOKEN" { token.to_str().unwrap() } else { word });
-        let mut command = recount();
-        command.env("RECOUNT_TOKEN", "secret").args([
-            "aaep",
-            "capture",
-            &url,
-            "-o",
-            &name,
-            "--max-events",
-            "1",
-        ]);
+        let mut command = aaep();
+        command.env("RECOUNT_TOKEN", "secret").args(["capture", &url, "-o", &name, "--max-events", "1"]);
         let answer = Answer::of(command.args(arguments));
         assert_eq!(answer.status, 0, "{answer:?}");
         let request = held.recv().unwrap().to_lowercase();

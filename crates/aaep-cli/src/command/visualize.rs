@@ -1,4 +1,4 @@
-//! `recount aaep visualize`: what happened in a recorded session, told as text, drawn as a page, or given as data.
+//! `aaep visualize`: renders a recorded session as text, as a page with drawings, or as data.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -10,9 +10,8 @@ use recount_command_line::partial::Partial;
 
 use super::Profile;
 use super::validate::open;
-use crate::command::Invocation;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::invocation::{Invocation, Output};
 
 #[derive(Args)]
 pub(super) struct Visualize {

@@ -1,4 +1,4 @@
-//! `recount aaep conformance subscriber`: a producer for a subscriber to be tried on, and what came of it.
+//! `aaep conformance subscriber`: serves a producer to test a subscriber with, and prints the report.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use recount_aaep_kit::conformance::subscriber::{
     Answers, Question, Subject, Times, TrialError, TrialNotice, push, run,
 };
 use recount_aaep_kit::link;
+use recount_command_line::output::note;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 
 use super::ReportOptions;
-use crate::command::invocation::{self, Invocation};
 use crate::failure::Failure;
-use crate::output::note;
+use crate::invocation::{self, Invocation};
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("answers").args(["auto_accept", "auto_reject", "person"])))]

@@ -1,4 +1,4 @@
-//! `recount aaep validate`: what is wrong with files of events, line by line.
+//! `aaep validate`: checks files of events against the rules of the protocol, line by line.
 
 use std::fs::File;
 use std::io::{IsTerminal as _, Read};
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use recount_aaep_kit::World;
 use recount_aaep_kit::validate::{Json, Report, Text, Total, Validation, Verdict};
+use recount_command_line::clean;
+use recount_command_line::output::note;
 
 use super::{Format, Profile};
-use crate::command::Invocation;
 use crate::failure::Failure;
-use crate::output::{Output, note};
-use crate::render::clean;
+use crate::invocation::{Invocation, Output};
 
 #[derive(Args)]
 pub(super) struct Validate {

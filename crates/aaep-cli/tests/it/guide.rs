@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::server::{Answer, recount};
+use crate::aaep;
+use crate::program::Answer;
 
 /// What is typed, and what the page says comes of it.
 fn steps(page: &str) -> Vec<(&str, &str)> {
@@ -25,7 +26,7 @@ fn the_guide_says_what_happens() {
     let steps = steps(&page);
     assert_eq!(steps.len(), 5, "{steps:?}");
     let folder = tempfile::tempdir().unwrap();
-    let binary = recount().get_program().to_owned();
+    let binary = aaep().get_program().to_owned();
     let binary = Path::new(&binary).parent().unwrap().to_owned();
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::env::join_paths(std::iter::once(binary).chain(std::env::split_paths(&paths))).unwrap();

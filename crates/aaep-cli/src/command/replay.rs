@@ -1,4 +1,4 @@
-//! `recount aaep replay`: a recording said again, to subscribers of any make.
+//! `aaep replay`: sends a recording to subscribers of any make.
 
 use std::fs::File;
 use std::io::{Read, Write as _};
@@ -11,11 +11,11 @@ use recount_aaep_kit::World;
 use recount_aaep_kit::aaep::rule;
 use recount_aaep_kit::replay::{Pace, Replay, ReplayNotice, ReplayOptions, ReplayScript, ReplyOutcome, Tell};
 use recount_aaep_kit::trace::Live;
+use recount_command_line::output::note;
 use serde_json::json;
 
-use crate::command::invocation::{self, Invocation};
 use crate::failure::Failure;
-use crate::output::{Output, note};
+use crate::invocation::{self, Invocation, Output};
 
 #[derive(Args)]
 pub(super) struct Again {

@@ -1,4 +1,4 @@
-//! `recount aaep conformance`: producers and subscribers against the requirements of the protocol.
+//! `aaep conformance`: tests producers and subscribers against the requirements of the protocol.
 
 mod producer;
 mod subscriber;
@@ -7,12 +7,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use recount_aaep_kit::conformance::Report;
+use recount_command_line::clean;
 
 use super::Format;
-use crate::command::Invocation;
 use crate::failure::Failure;
-use crate::output::Output;
-use crate::render::clean;
+use crate::invocation::{Invocation, Output};
 
 #[derive(Args)]
 pub(super) struct Conformance {

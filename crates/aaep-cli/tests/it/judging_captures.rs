@@ -1,4 +1,4 @@
-//! What `recount aaep capture --handshake` records of a right producer with prompts, `recount aaep validate` does not hold
+//! What `aaep capture --handshake` records of a right producer with prompts, `aaep validate` does not hold
 //! against that producer: whether the capture answers them, or another subscription that it cannot hear.
 
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use recount_aaep_kit::World;
 use recount_aaep_kit::scripted::{Behaviour, Scripted};
 
-use crate::server::{Answer, Following, PATIENCE, recount};
+use crate::aaep;
+use crate::program::{Answer, Following, PATIENCE};
 
 /// A capture of the producer's subscriptions, which are with handshakes.
 struct Capture {
@@ -20,8 +21,8 @@ impl Capture {
     /// Begins, and waits until its subscription is accepted.
     fn begin(base: &str, file: PathBuf, more: &[&str]) -> Self {
         let url = format!("{base}/aaep/v1");
-        let mut command = recount();
-        command.args(["aaep", "capture", &url, "--handshake", "--quiet", "-o"]).arg(&file).args(more);
+        let mut command = aaep();
+        command.args(["capture", &url, "--handshake", "--quiet", "-o"]).arg(&file).args(more);
         let capture = Capture { process: Following::of(&mut command), file };
         capture.wait_for("subscription.accepted");
         capture
@@ -35,7 +36,7 @@ impl Capture {
         let until = recount_world::moment() + PATIENCE;
         while !self.text().contains(word) {
             assert!(recount_world::moment() < until, "`{word}` does not come:\n{}", self.text());
-            crate::server::wait_to_look();
+            crate::program::wait_to_look();
         }
     }
 
@@ -66,7 +67,7 @@ fn ask(base: &str, text: &str) {
 }
 
 fn validate(file: &Path) -> Answer {
-    Answer::of(recount().args(["aaep", "validate"]).arg(file))
+    Answer::of(aaep().args(["validate"]).arg(file))
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `recount aaep stdio`: the events of a server as JSON-RPC on standard input and output, for programs that start their
+//! `aaep stdio`: the events of a server as JSON-RPC on standard input and output, for programs that start their
 //! producer themselves.
 
 use std::path::PathBuf;
@@ -7,10 +7,8 @@ use clap::Args;
 use recount_aaep_kit::World;
 use recount_aaep_kit::link::Target;
 
-use crate::command::Invocation;
-use crate::command::credential::token;
-use crate::command::invocation::block_on_threads;
 use crate::failure::Failure;
+use crate::invocation::{Invocation, block_on_threads};
 
 #[derive(Args)]
 pub(super) struct Stdio {
@@ -30,8 +28,7 @@ impl Stdio {
         let target: Target = address
             .parse()
             .map_err(|why: recount_aaep_kit::link::LinkError| Failure::Usage(why.to_string()))?;
-        let url = invocation.url.clone();
-        let token = token(&invocation, &url, self.token_file.as_deref())?;
+        let token = invocation.token(&invocation.url, self.token_file.as_deref())?;
         let (input, output) = (tokio::io::stdin(), tokio::io::stdout());
         let world = World::real();
         match recount_aaep_kit::stdio::serve(&world, &target, token.as_deref(), input, output).await {
