@@ -1,4 +1,4 @@
-// The pages of `recount aaep visualize` in a real browser: what people with a screen reader, a keyboard, a narrow
+// The pages of `aaep visualize` in a real browser: what people with a screen reader, a keyboard, a narrow
 // screen, a dark room or no JavaScript get of them, and that nothing in a file can do anything there.
 
 import assert from 'node:assert/strict';
@@ -8,7 +8,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -16,8 +16,11 @@ import { promisify } from 'node:util';
 import { launch, openPage } from './browser.mjs';
 import { atEnd } from './ending.mjs';
 
-const BINARY =
-  process.env.RECOUNT_BINARY ?? fileURLToPath(new URL('../target/debug/recount', import.meta.url));
+/// The program `aaep` is built beside `recount`.
+const BINARY = join(
+  dirname(process.env.RECOUNT_BINARY ?? fileURLToPath(new URL('../target/debug/recount', import.meta.url))),
+  'aaep',
+);
 const TESTDATA = fileURLToPath(new URL('../testdata/aaep/', import.meta.url));
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
@@ -33,7 +36,7 @@ after(() => browser?.close());
 async function pageOf(t, file) {
   // Status 1 says that the file has errors; its page is whole.
   const { stdout } = await promisify(execFile)(
-    BINARY, ['aaep', 'visualize', file, '--format', 'html'], { maxBuffer: 1 << 28 })
+    BINARY, ['visualize', file, '--format', 'html'], { maxBuffer: 1 << 28 })
     .catch((ended) => (ended.code === 1 ? ended : Promise.reject(ended)));
   const server = createServer((_, answer) => {
     answer.setHeader('content-type', 'text/html');

@@ -328,7 +328,11 @@ fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     if !arguments.is_empty() {
         bail!("`soak --conformance` takes nothing more, but was given {arguments:?}");
     }
-    let words = ["test", "--locked", "--workspace", "--test", "it", "--", "--nocapture", "--exact"];
+    // The test starts the program `aaep`, which is another crate's.
+    if !build_programs(root)? {
+        return Ok(false);
+    }
+    let words = ["test", "--locked", "--workspace", "--test", "it", "--", "--nocapture", "--include-ignored", "--exact"];
     let mut cargo = command(cargo_program(), root);
     cargo.args(words).arg("process::own_suite::our_own_suite_passes_level_3_over_every_transport");
     cargo.env("RECOUNT_CONFORMANCE_FULL", "1");
@@ -344,7 +348,7 @@ fn soak_output(root: &Path, arguments: &[String]) -> Result<bool> {
     };
     let words = ["test", "--release", "--locked", "-p", "recount-cli", "--test", "it"];
     let mut cargo = command(cargo_program(), root);
-    cargo.args(words).args(["--", "--nocapture", "--exact"]);
+    cargo.args(words).args(["--", "--nocapture", "--include-ignored", "--exact"]);
     cargo.arg("process::outputs::a_large_output_is_saved_and_the_server_never_holds_it");
     cargo.env("RECOUNT_OUTPUT_BYTES", bytes.to_string());
     watch(cargo)
@@ -365,7 +369,7 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
             other => bail!("`soak --disks` does not know {other:?}; it takes --minutes N and --seed N"),
         }
     }
-    let words = ["test", "--locked", "-p", "recount-agent", "--test", "it", "--", "--nocapture", "--exact"];
+    let words = ["test", "--locked", "-p", "recount-agent", "--test", "it", "--", "--nocapture", "--include-ignored", "--exact"];
     let mut cargo = command(cargo_program(), root);
     // Both at the same time, on one processor, too.
     cargo

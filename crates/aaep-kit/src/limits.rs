@@ -1,9 +1,10 @@
-//! Bounds of this crate, and what happens at them.
+//! Bounds of this crate, and what happens at them. Those of connections to producers are in `aaep-client`.
 
 use std::time::Duration;
 
-/// Bytes of one message of a producer that are read; a longer one ends the connection with an error that says so.
-pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub use recount_aaep_client::limits::{
+    CLOSE_WAIT, MESSAGE_BYTES_MAX, PATIENCE, READ_BYTES, RECONNECT_WAIT_MS, RECONNECT_WAIT_MS_MAX,
+};
 
 /// Lines that a check of the conformance suite shows of the conversation; more are left out.
 pub const EVIDENCE_LINES_MAX: usize = 12;
@@ -56,13 +57,6 @@ pub const SCRIPTED_SLOW_TOOL_PAUSES: u32 = 10;
 /// Prompts with more time than this have a countdown, in milliseconds.
 pub const SCRIPTED_COUNTDOWN_ABOVE_MS: u64 = 60_000;
 
-/// Sentences on a page of the transcript that a handoff carries, and pages of it: together as much as every transport
-/// must carry (64 KiB), and not more.
-pub const SCRIPTED_PAGE_SENTENCES: usize = 240;
-
-/// See [`SCRIPTED_PAGE_SENTENCES`].
-pub const SCRIPTED_PAGES: usize = 4;
-
 /// How much later than it should a wrong producer applies the default of a prompt, in milliseconds.
 pub const SCRIPTED_LATE_MS: u64 = 1_500;
 
@@ -71,41 +65,6 @@ pub const SCRIPTED_LINGER: std::time::Duration = std::time::Duration::from_secs(
 
 /// How long a wrong producer waits for a reader that does not read.
 pub const SCRIPTED_STALL: std::time::Duration = std::time::Duration::from_secs(3);
-
-/// How long a producer may take to let itself be reached, to answer a call, and to answer a handshake, where nobody says
-/// otherwise; then it counts as unreachable, or as one that does not answer handshakes.
-pub const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Bytes of the answer to a call; a longer one is an error, so that a broken producer cannot fill our memory.
-pub const REPLY_BYTES_MAX: usize = 1024 * 1024;
-
-/// Characters of a refusal that are told; the rest is left out.
-pub const REFUSAL_CHARS_MAX: usize = 300;
-
-/// Redirects that a call follows; one more is an error.
-pub const REDIRECTS_MAX: usize = 5;
-
-/// How long a connection for calls may rest before it is not used again.
-pub const REST_MAX: Duration = Duration::from_secs(10);
-
-/// How long a connection may be silent before the operating system asks whether the other end lives, and how long
-/// between such questions.
-pub const KEEPALIVE_EVERY: Duration = Duration::from_secs(15);
-
-/// How many such questions in a row may stay unanswered; then the connection counts as broken.
-pub const KEEPALIVE_RETRIES: u32 = 3;
-
-/// Messages that are kept while the answer to a handshake is waited for; with one more the handshake has failed.
-pub const HELD_MESSAGES_MAX: usize = 1_000;
-
-/// Bytes of the same.
-pub const HELD_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
-
-/// Bytes that are made room for before a command's output is read.
-pub const READ_BYTES: usize = 16 * 1024;
-
-/// How long the other side may take to end in good order, a WebSocket or a command; then it is left, or killed.
-pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// How far back a wrong producer sets its clock, in milliseconds.
 pub const SCRIPTED_BACK_MS: i64 = 1_000;
@@ -407,13 +366,6 @@ pub const BURST_SESSIONS: usize = 4;
 /// Handoffs, each of them large where a producer packs much into them, that fill the way to a reader that does not read.
 pub const STALL_HANDOFFS: usize = 8;
 
-/// The wait before a capture connects again, in milliseconds, where the producer names none; it doubles with each
-/// connection in vain.
-pub const RECONNECT_WAIT_MS: u64 = 1_000;
-
-/// The longest of these waits, whatever the producer asks for.
-pub const RECONNECT_WAIT_MS_MAX: u64 = 15_000;
-
 /// Connections in a row that bring a capture nothing new; then it ends with what it has.
 pub const RECONNECTS_IN_VAIN_MAX: u32 = 5;
 
@@ -426,76 +378,5 @@ pub const ANSWERED_PROMPTS_MAX: usize = 10_000;
 /// How often a capture tells how far it is, while something comes.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// Utterances that wait to be spoken; of more, the oldest of the lowest priority is discarded and counted.
-pub const SPEECH_WAITING_MAX: usize = 64;
-
-/// Characters of one utterance; the rest is left out, and `…` stands for it.
-pub const UTTERANCE_CHARS_MAX: usize = 2_000;
-
-/// Bytes of output that are held until they may be spoken; longer output is spoken as it is.
-pub const HELD_TEXT_BYTES_MAX: usize = 4 * 1024;
-
-/// Milliseconds without a further piece after which text that ends nowhere is spoken all the same: its producer has
-/// fallen silent within a sentence.
-pub const HELD_TEXT_MS_MAX: u64 = 3_000;
-
-/// Utterances that can be repeated; of more, the oldest are forgotten.
-pub const NARRATED_HISTORY_MAX: usize = 50;
-
-/// Ids of events that a narrator knows again; of more, the oldest are forgotten and would be spoken twice.
-pub const NARRATED_IDS_MAX: usize = 10_000;
-
-/// Sessions that a narrator remembers; of more, the oldest that has ended is forgotten, or the oldest.
-pub const NARRATED_SESSIONS_MAX: usize = 1_024;
-
-/// Sessions that "where am I" names, the newest ones.
-pub const WHERE_SESSIONS_MAX: usize = 5;
-
-/// Open prompts that a narrator remembers; of more, the oldest is forgotten.
-pub const NARRATED_PROMPTS_MAX: usize = 256;
-
-/// For so long after another prompt took the place of one, keys that answer are refused: they were meant for the one
-/// before.
-pub const PROMPT_SWITCH_MS: u64 = 700;
-
-/// Characters of an answer that is typed; more are not taken.
-pub const TYPED_ANSWER_CHARS_MAX: usize = 4_096;
-
-/// Digits before a key; one more begins the number anew.
-pub const KEY_DIGITS_MAX: usize = 3;
-
-/// Bytes of one line from speech-dispatcher; a longer one ends the connection.
-pub const SSIP_LINE_BYTES_MAX: usize = 16 * 1024;
-
-/// Lines of one reply from speech-dispatcher; one more ends the connection.
-pub const SSIP_REPLY_LINES_MAX: usize = 1_000;
-
-/// Characters of a parameter such as a language; the rest is left out.
-pub const SSIP_WORD_CHARS_MAX: usize = 64;
-
-/// Bytes that are read from speech-dispatcher at a time.
-pub const SSIP_READ_BYTES: usize = 4 * 1024;
-
-/// Notifications that wait to be taken; of more, the oldest are dropped.
-pub const SSIP_EVENTS_MAX: usize = 256;
-
-/// How long speech-dispatcher may take to accept a connection or to answer a command; then it counts as gone.
-pub const SSIP_WAIT: Duration = Duration::from_secs(5);
-
-/// Reports of a listener that wait to be taken; then it reads no further.
-pub const LISTENER_REPORTS_MAX: usize = 64;
-
-/// Messages that wait to be sent; one more is not taken.
-pub const LISTENER_MESSAGES_MAX: usize = 16;
-
-/// Attempts in a row to connect again that bring nothing, over about an hour; then a listener ends.
-pub const LISTENER_RECONNECTS_MAX: u32 = 240;
-
-/// How long speech-dispatcher may take to start; then there is no speech.
-pub const SSIP_START_WAIT: Duration = Duration::from_secs(10);
-
-/// Seconds that a listener asks for with one key; the producer decides.
-pub const EXTENSION_SECONDS: u64 = 600;
-
-/// How long `recount aaep stdio` writes nothing before it shows with an `aaep.ping` that it lives.
+/// How long `aaep stdio` writes nothing before it shows with an `aaep.ping` that it lives.
 pub const STDIO_PING_EVERY: Duration = Duration::from_secs(10);

@@ -11,7 +11,6 @@ mod reader;
 mod times;
 mod writer;
 
-use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use recount_aaep::MessageKind;
@@ -21,6 +20,7 @@ use crate::glance::Glance;
 pub use self::reader::{Reader, Unreadable};
 pub use self::times::Time;
 pub use self::writer::{Stamp, Writer};
+pub use crate::glance::one_line;
 
 /// Who said a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,14 +62,5 @@ pub fn direction_of(text: &str) -> Direction {
         ) => Direction::Out,
         // Either side may close; and producers say all the rest.
         _ => Direction::In,
-    }
-}
-
-/// JSON on one line: between its parts a line end is a blank, and within a text there is none.
-pub fn one_line(text: &str) -> Cow<'_, str> {
-    let text = text.trim_matches([' ', '\t', '\r', '\n']);
-    match text.contains(['\n', '\r']) {
-        true => Cow::Owned(text.replace("\r\n", " ").replace(['\n', '\r'], " ")),
-        false => Cow::Borrowed(text),
     }
 }

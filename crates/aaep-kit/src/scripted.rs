@@ -13,7 +13,6 @@ mod identity;
 mod judge;
 mod play;
 mod room;
-pub mod scripts;
 mod standing;
 mod subscription;
 mod surfaces;

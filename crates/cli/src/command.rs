@@ -31,7 +31,6 @@ mod ls;
 mod man;
 mod mcp;
 mod narrate;
-mod partial;
 mod patch;
 mod pin;
 mod policy;

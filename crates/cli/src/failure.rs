@@ -4,6 +4,7 @@ use std::fmt;
 
 use recount_client::ClientError;
 use recount_client::aap::AapError;
+use recount_command_line::output::OutputError;
 
 /// Why a verb did not do what it was asked.
 #[derive(Debug)]
@@ -113,11 +114,14 @@ impl From<recount_server::StartError> for Failure {
     }
 }
 
+impl From<OutputError> for Failure {
+    fn from(why: OutputError) -> Self {
+        if why.is_closed() { Failure::OutputClosed } else { Failure::Own(why.to_string()) }
+    }
+}
+
 impl From<std::io::Error> for Failure {
     fn from(why: std::io::Error) -> Self {
-        match why.kind() {
-            std::io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::Own(format!("cannot write the output: {why}")),
-        }
+        OutputError::from(why).into()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub(crate) use recount_command_line::limits::COLUMNS_DEFAULT;
+
 /// Bytes of a line that a person types as an answer; a longer one is read as several.
 pub(crate) const TYPED_BYTES_MAX: usize = 64 * 1024;
 
@@ -155,9 +157,6 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// larger.
 pub(crate) const IMAGE_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
-/// Bytes of a file that an option or a token is read from; a larger one is refused.
-pub(crate) const VALUE_FILE_BYTES_MAX: u64 = 256 * 1024;
-
 /// Messages that are told of a session that is gone on with; how many came before is said.
 pub(crate) const HISTORY_SHOWN_MAX: usize = 10;
 
@@ -208,9 +207,6 @@ pub(crate) const PULSE_NOTES_SECONDS: [u64; 6] = [10, 30, 60, 120, 300, 600];
 
 /// How long the last word of a text waits for its end, so that it is not broken; then it is written as it is.
 pub(crate) const HELD_WORD_WAIT: Duration = Duration::from_millis(200);
-
-/// Columns of a terminal that does not say how many it has.
-pub(crate) const COLUMNS_DEFAULT: usize = 80;
 
 /// Bytes that are read from the keyboard at a time; more wait in the terminal.
 pub(crate) const KEY_BYTES: usize = 256;

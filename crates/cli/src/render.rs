@@ -5,9 +5,7 @@
 
 mod account;
 pub(crate) mod chat;
-pub(crate) mod clean;
 pub(crate) mod damage;
-pub(crate) mod flow;
 pub(crate) mod list;
 pub(crate) mod live;
 pub(crate) mod pulse;
@@ -16,6 +14,7 @@ pub(crate) mod title;
 pub(crate) mod today;
 
 pub(crate) use account::Account;
+pub(crate) use recount_command_line::{clean, flow};
 
 /// An identifier as people can tell it apart: the prefix and the last six characters of a long one.
 fn short(id: &str) -> String {

@@ -10,8 +10,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use recount_aaep_kit::scenario::Scenario;
-use recount_aaep_kit::scripted::scripts;
+use recount_aaep_scenarios::{Scenario, scripts};
 use recount_engine::{Engine, Error, NewRun};
 use recount_event::family::run::{Queued, RunKind};
 use recount_event::{RunId, SessionId};
@@ -88,7 +87,7 @@ async fn cancel(engine: &Engine, run: RunId) {
 }
 
 /// How long a prompt waits. The public suite gives up on a session after two seconds of silence, so what it asks for in
-/// its own words waits for less; `recount aaep conformance` replies wrongly first, and takes longer.
+/// its own words waits for less; `aaep conformance` replies wrongly first, and takes longer.
 fn prompt_wait(input: &str) -> Duration {
     match Scenario::of(input) {
         Some(_) => limits::CONFORMANCE_PROMPT_WAIT,

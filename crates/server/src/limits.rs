@@ -171,7 +171,7 @@ pub const AUDIT_RUNS_LEFT_MAX: usize = 16;
 /// Unfinished runs that the server names at start; for the rest it gives their number. The log names all.
 pub const UNFINISHED_NAMED_MAX: usize = 10;
 
-/// How long a prompt of the conformance agent waits for `recount aaep conformance`, which replies wrongly before it replies
+/// How long a prompt of the conformance agent waits for `aaep conformance`, which replies wrongly before it replies
 /// rightly; then its default is applied.
 pub const CONFORMANCE_PROMPT_WAIT: Duration = Duration::from_secs(30);
 

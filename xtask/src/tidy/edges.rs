@@ -44,6 +44,8 @@ const CRATES: &[CrateEdges] = &[
     CrateEdges { folder: "record", uses: &["event"], never: &["tokio", "axum", "reqwest"] },
     CrateEdges { folder: "aaep", uses: &["json"], never: &["tokio", "axum"] },
     CrateEdges { folder: "aaep-host", uses: &["aaep", "transport", "world"], never: &["reqwest"] },
+    CrateEdges { folder: "aaep-client", uses: &["aaep", "transport", "world"], never: &["axum"] },
+    CrateEdges { folder: "aaep-scenarios", uses: &["aaep"], never: &["tokio", "axum"] },
     // 3 faces
     CrateEdges {
         folder: "face-aep",
@@ -61,7 +63,12 @@ const CRATES: &[CrateEdges] = &[
         uses: &["engine", "run", "event", "record", "transport", "world"],
         never: &[],
     },
-    CrateEdges { folder: "aaep-kit", uses: &["aaep", "aaep-host", "transport", "world"], never: &[] },
+    CrateEdges { folder: "narrate", uses: &["aaep", "aaep-client", "world"], never: &["axum", "reqwest"] },
+    CrateEdges {
+        folder: "aaep-kit",
+        uses: &["aaep", "aaep-client", "aaep-host", "aaep-scenarios", "transport", "world"],
+        never: &[],
+    },
     // 4 assembly
     CrateEdges {
         folder: "server",
@@ -84,16 +91,29 @@ const CRATES: &[CrateEdges] = &[
             "face-aap",
             "face-aaep",
             "face-hooks",
-            "aaep-kit",
+            "aaep-scenarios",
         ],
         never: &[],
     },
     CrateEdges { folder: "client", uses: &["api", "transport", "world"], never: &["axum"] },
     CrateEdges { folder: "face-acp", uses: &["client", "event", "world"], never: &["axum", "reqwest"] },
+    CrateEdges { folder: "command-line", uses: &[], never: &["tokio", "axum", "reqwest"] },
     // 5 shipped
     CrateEdges {
         folder: "cli",
-        uses: &["json", "transport", "server", "client", "face-acp", "record", "aaep-kit"],
+        uses: &[
+            "json",
+            "world",
+            "transport",
+            "aaep",
+            "aaep-client",
+            "narrate",
+            "command-line",
+            "record",
+            "server",
+            "client",
+            "face-acp",
+        ],
         never: &["axum"],
     },
     CrateEdges { folder: "xtask", uses: &[], never: &[] },
@@ -152,6 +172,7 @@ const LAB: &[CrateEdges] = &[
         ],
         never: &[],
     },
+    CrateEdges { folder: "aaep-cli", uses: &["aaep-kit", "command-line"], never: &["axum"] },
     CrateEdges { folder: "playback", uses: &["world"], never: &["reqwest"] },
     CrateEdges { folder: "tier", uses: &[], never: &[] },
 ];

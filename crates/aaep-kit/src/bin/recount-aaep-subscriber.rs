@@ -1,5 +1,5 @@
 //! `recount-aaep-subscriber`: the scripted subscriber as a program, to point at a producer or to give to
-//! `recount aaep conformance subscriber` as its command. It must never know more than the library.
+//! `aaep conformance subscriber` as its command. It must never know more than the library.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -84,7 +84,7 @@ pub enum ScriptError {
     #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
     #[error(
-        "no events of a producer in the file; a recording has one event a line, as `recount aaep capture` \
+        "no events of a producer in the file; a recording has one event a line, as `aaep capture` \
          writes it"
     )]
     Empty,

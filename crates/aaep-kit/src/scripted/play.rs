@@ -18,9 +18,10 @@ use super::Fault;
 use super::ask::PromptOutcome;
 use super::identity::{AGENT, producer};
 use super::room::{Room, Whom, fresh, fresh_event};
-use super::scripts::{self, Clarify, Confirm, Script, Step, Tool};
 use super::subscription::ProducerSurface;
 use crate::limits;
+use crate::scenario;
+use crate::scenario::scripts::{self, Clarify, Confirm, Script, Step, Tool};
 
 /// Why the builder takes what is made here.
 const WRITTEN: &str = "the scripts keep to the rules, and their tests say so";
@@ -398,8 +399,8 @@ impl SessionPlayer {
     async fn hand_over(&mut self) {
         // What was said so far travels with it: an event as large as every transport must carry.
         let page = "The customer asks for something that only a person may decide. "
-            .repeat(limits::SCRIPTED_PAGE_SENTENCES);
-        let transcript = vec![Value::from(page); limits::SCRIPTED_PAGES];
+            .repeat(scenario::limits::SCRIPTED_PAGE_SENTENCES);
+        let transcript = vec![Value::from(page); scenario::limits::SCRIPTED_PAGES];
         let context = Map::from_iter([("transcript".to_owned(), Value::from(transcript))]);
         let handoff = build::handoff(
             "This is for a person to decide.",

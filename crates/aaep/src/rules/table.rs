@@ -263,7 +263,7 @@ rules! {
         TOOL_AFTER_DEFAULT "tool.after_default_reject" Prose "R-070 §4.5.3 §6.4" error error:
             "What nobody answered is not done when its default is `reject`." => "Apply the default: do not call the tool.";
         TOOL_UNSEEN "tool.confirmation_unseen" Prose "R-051 R-062 R-093 §5.3.1.4" warning warning:
-            "Whether a call was confirmed shows only to a subscription that can answer; others get no prompts." => "Record with a subscription that can answer, such as `recount aaep capture --handshake --auto reject`.";
+            "Whether a call was confirmed shows only to a subscription that can answer; others get no prompts." => "Record with a subscription that can answer, such as `aaep capture --handshake --auto reject`.";
         TOOL_HIGH_RISK "tool.high_risk" Prose "R-062 §2.3.5" error warning:
             "What has high risk is confirmed first, also when it can be undone." => "Send `awaiting.confirmation` and wait for `accept` before the call.";
         PROMPT_REPEATED "prompt.repeated" Prose "R-073 §6.1.4" error warning:

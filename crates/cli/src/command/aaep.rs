@@ -1,85 +1,31 @@
-//! `recount aaep`: tools for the Agent Accessibility Event Protocol, for producers and subscribers of any make, and the
-//! events of our own server for programs that start their producer. One file a verb.
+//! `recount aaep`: names the program `aaep`, which has the tools that this verb had up to release 0.2.
 
-mod capture;
-mod conformance;
-mod replay;
-mod stdio;
-mod validate;
-mod visualize;
+use std::ffi::OsString;
 
-use clap::{Args, Subcommand, ValueEnum};
-use recount_aaep_kit::aaep::rule;
+use clap::Args;
 
 use super::Invocation;
 use crate::failure::Failure;
 
-/// Validate, capture, replay and test AAEP, the accessibility event protocol
+/// Name the program that has the tools for AAEP
 #[derive(Args)]
+#[command(hide = true, disable_help_flag = true)]
 pub(super) struct Aaep {
-    #[command(subcommand)]
-    verb: AaepVerb,
-}
-
-#[derive(Subcommand)]
-enum AaepVerb {
-    /// Record the events of a producer
-    Capture(Box<capture::Capture>),
-    /// Serve a recording to subscribers
-    Replay(replay::Again),
-    /// Serve the server's events as JSON-RPC on standard input and output
-    Stdio(stdio::Stdio),
-    /// Check files of events against the protocol's rules
-    Validate(validate::Validate),
-    /// Render a recorded session, with every broken rule marked
-    Visualize(visualize::Visualize),
-    /// Test producers and subscribers against the protocol's requirements
-    Conformance(conformance::Conformance),
-}
-
-/// How a verb tells what it found.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// Plain text
-    Text,
-    /// One JSON object
-    Json,
-}
-
-impl Format {
-    /// What was said for this verb wins over what was said for all.
-    fn of(said: Option<Format>, json: bool) -> Format {
-        said.unwrap_or(if json { Format::Json } else { Format::Text })
-    }
-}
-
-/// How breaches of rules are graded.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Profile {
-    /// Every requirement of the specification
-    Strict,
-    /// What published schemas and tests refuse, and what makes an action unsafe; other breaches are warnings
-    Compat,
-}
-
-impl Profile {
-    fn of_rules(self) -> rule::Profile {
-        match self {
-            Profile::Strict => rule::Profile::Strict,
-            Profile::Compat => rule::Profile::Compat,
-        }
-    }
+    /// What the verb was given
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
 }
 
 impl Aaep {
-    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
-        match self.verb {
-            AaepVerb::Capture(capture) => capture.run(invocation),
-            AaepVerb::Replay(replay) => replay.run(invocation),
-            AaepVerb::Stdio(stdio) => stdio.run(invocation),
-            AaepVerb::Validate(validate) => validate.run(invocation),
-            AaepVerb::Visualize(visualize) => visualize.run(invocation),
-            AaepVerb::Conformance(conformance) => conformance.run(invocation),
-        }
+    pub(super) fn run(self, _: Invocation) -> Result<(), Failure> {
+        let mut given = self.arguments.iter().filter_map(|argument| argument.to_str());
+        let verb = given.find(|argument| VERBS.contains(argument)).unwrap_or("help");
+        Err(Failure::Usage(format!(
+            "the tools for AAEP are the program aaep now: run aaep {verb}; install it with cargo install --locked \
+             --path crates/aaep-cli"
+        )))
     }
 }
+
+/// The verbs that moved.
+const VERBS: [&str; 6] = ["capture", "conformance", "replay", "stdio", "validate", "visualize"];

@@ -1,87 +1,23 @@
-//! Which token is shown to a server that a verb names itself. The environment's is for the server at `--url`, and goes
-//! to no other.
+//! The token for a server that a verb names, and values from files. See [`recount_command_line::credential`].
 
 use std::path::Path;
 
+use recount_command_line::credential::{self, OwnToken};
+
 use super::Invocation;
 use crate::failure::Failure;
-use crate::limits;
-use crate::output::note;
 
 pub(super) fn token(
     invocation: &Invocation,
     base: &str,
     file: Option<&Path>,
 ) -> Result<Option<String>, Failure> {
-    let said = invocation.token.clone().filter(|token| !token.is_empty());
-    if invocation.token_is_typed() {
-        return Ok(said);
-    }
-    if let Some(path) = file {
-        let token = small_file(path)?;
-        return Ok(Some(token).filter(|token| !token.is_empty()));
-    }
-    if said.is_some() && !is_same_server(base, &invocation.url) {
-        note(&format!(
-            "RECOUNT_TOKEN is for {} and is not sent to {base}; use --token-file FILE for that server",
-            invocation.url
-        ));
-        return Ok(None);
-    }
-    Ok(said)
+    let token = invocation.token.as_deref();
+    let own = OwnToken { token, is_typed: invocation.token_is_typed(), url: &invocation.url };
+    own.for_server(base, file).map_err(Failure::Usage)
 }
 
 /// The content of a small file, without the line end at its end.
 pub(super) fn small_file(path: &Path) -> Result<String, Failure> {
-    let wrong = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
-    let size = std::fs::metadata(path).map_err(|why| wrong(&why))?.len();
-    if size > limits::VALUE_FILE_BYTES_MAX {
-        let most = limits::VALUE_FILE_BYTES_MAX;
-        return Err(wrong(&format!("it has {size} bytes; the limit is {most} (VALUE_FILE_BYTES_MAX)")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|why| wrong(&why))?;
-    Ok(text
-        .strip_suffix('\n')
-        .map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text))
-        .to_owned())
-}
-
-/// Whether two addresses lead to one host and port.
-fn is_same_server(one: &str, other: &str) -> bool {
-    let place = |address: &str| {
-        let (scheme, rest) = address.split_once("://")?;
-        let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
-        // What stands before an @ is no part of the place.
-        let host = host.rsplit('@').next().unwrap_or_default().to_owned();
-        let scheme = scheme.to_ascii_lowercase();
-        let usual = if scheme == "https" { ":443" } else { ":80" };
-        let host = host.strip_suffix(usual).map_or(host.clone(), str::to_owned);
-        Some((scheme, host))
-    };
-    place(one).is_some() && place(one) == place(other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_for_one_host_and_port() {
-        let usual = "http://127.0.0.1:8765";
-        assert!(is_same_server("http://127.0.0.1:8765/aap", usual));
-        assert!(is_same_server("HTTP://Host/aap", "http://host:80"));
-        assert!(is_same_server("https://host/aap", "https://host:443"));
-        assert!(!is_same_server("https://host:80", "https://host"));
-        for other in [
-            "http://127.0.0.1:8766/aap",
-            "https://127.0.0.1:8765/aap",
-            "http://127.0.0.1:8765.example.org/aap",
-            "http://127.0.0.1:8765@example.org/aap",
-            "http://example.org/http://127.0.0.1:8765",
-            "127.0.0.1:8765",
-        ] {
-            assert!(!is_same_server(other, usual), "{other}");
-        }
-        assert!(!is_same_server("nothing", "nothing"));
-    }
+    credential::small_file(path).map_err(Failure::Usage)
 }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recount_client::export::{End, Header};
+use recount_command_line::partial::Partial;
 use recount_server::export::Sum;
 use serde_json::json;
 
 use self::series::Series;
 use super::invocation::{self, Invocation};
-use super::partial::Partial;
 use super::reach::Reached;
 use crate::failure::Failure;
 use crate::limits;
@@ -81,7 +81,7 @@ impl Export {
         };
         let mut sink = match self.output.to_str() {
             Some("-") => ExportSink::Stdout(Output::new()),
-            _ => ExportSink::File(Partial::begin(&self.output)?),
+            _ => ExportSink::File(Partial::begin(&self.output).map_err(Failure::Usage)?),
         };
         // The runs that are left out, and why.
         let mut left_out: Vec<(String, Why)> = Vec::new();
@@ -166,7 +166,7 @@ impl ExportSink {
     fn line(&mut self, line: &str) -> Result<(), Failure> {
         match self {
             ExportSink::Stdout(out) => out.json(line),
-            ExportSink::File(file) => file.line(line),
+            ExportSink::File(file) => Ok(file.line(line)?),
         }
     }
 
@@ -174,7 +174,7 @@ impl ExportSink {
     fn length(&mut self) -> Result<Option<u64>, Failure> {
         match self {
             ExportSink::Stdout(_) => Ok(None),
-            ExportSink::File(file) => file.length().map(Some),
+            ExportSink::File(file) => Ok(Some(file.length()?)),
         }
     }
 }

@@ -7,13 +7,13 @@ mod stage;
 mod voice;
 
 use clap::{Args, ValueEnum};
-use recount_aaep_kit::World;
-use recount_aaep_kit::aaep::VERSION;
-use recount_aaep_kit::aaep::wire::{Boundary, Capabilities, SubscriptionRequest};
-use recount_aaep_kit::link::{Dial, Surface, Target};
-use recount_aaep_kit::listener::EventListener;
-use recount_aaep_kit::narrate::{Narrator, Phrases, SpeechLevel};
-use recount_aaep_kit::ssip::{SsipClient, VoiceSettings};
+use recount_aaep::VERSION;
+use recount_aaep::wire::{Boundary, Capabilities, SubscriptionRequest};
+use recount_aaep_client::link::{Dial, Surface, Target};
+use recount_narrate::listener::EventListener;
+use recount_narrate::ssip::{SsipClient, VoiceSettings};
+use recount_narrate::{Narrator, Phrases, SpeechLevel};
+use recount_world::World;
 use serde_json::{Map, Value};
 
 use self::stage::Stage;

@@ -53,10 +53,10 @@ pub(super) struct Serve {
     #[arg(long, value_name = "DIR")]
     allow_workspace: Vec<String>,
     /// Serve an agent that plays scripts at /aaep/legacy/conformance, for conformance suites
-    #[arg(long)]
+    #[arg(long, hide = true)]
     conformance_agent: bool,
     /// Send the id of each session before its first event, as the public conformance suite requires
-    #[arg(long, requires = "conformance_agent")]
+    #[arg(long, hide = true, requires = "conformance_agent")]
     suite_compat: bool,
     /// Log level: error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL")]

@@ -4,10 +4,10 @@ use clap::Args;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use recount_aaep_kit::World;
 use recount_client::reply::Run;
 use recount_client::{Client, Listing};
 use recount_server::amounts;
+use recount_world::World;
 
 use super::invocation::{Asking, Invocation};
 use crate::failure::Failure;

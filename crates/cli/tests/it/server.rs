@@ -1,25 +1,16 @@
 //! The real binary as a server in a process of its own, and its verbs.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-/// How long anything in these tests may take; reached only when it will never come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+#[path = "../../../aaep-cli/tests/it/program.rs"]
+mod program;
 
-/// Between two looks at a condition: a loop without a pause takes a processor from what it waits for.
-const LOOK: Duration = Duration::from_millis(5);
+pub(crate) use program::*;
 
 /// Waits before the next look at a condition.
 pub(crate) async fn look_again() {
     tokio::time::sleep(LOOK).await; // tidy: between two looks at a condition
-}
-
-/// The same without a runtime.
-pub(crate) fn wait_to_look() {
-    std::thread::park_timeout(LOOK);
 }
 
 /// A server that is killed when its test is over.
@@ -158,94 +149,21 @@ impl Drop for Server {
     }
 }
 
-/// A verb that goes on, line by line.
-pub(crate) struct Following {
-    child: Child,
-    data: Receiver<String>,
-    words: Receiver<String>,
-}
-
-impl Following {
-    pub(crate) fn of(command: &mut Command) -> Self {
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-        let data = lines_of(child.stdout.take().expect("it is piped"));
-        let words = lines_of(child.stderr.take().expect("it is piped"));
-        Following { child, data, words }
-    }
-
-    pub(crate) fn line(&self) -> String {
-        self.data.recv_timeout(PATIENCE).expect("a line of data comes")
-    }
-
-    /// Waits for words on standard error that begin so, and answers the line.
-    pub(crate) fn words(&self, begin: &str) -> String {
-        loop {
-            let line = self.words.recv_timeout(PATIENCE).expect("words come");
-            if line.starts_with(begin) {
-                return line;
-            }
-        }
-    }
-
-    /// As ctrl-c does.
-    pub(crate) fn interrupt(&self) {
-        let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
-        assert!(kill.expect("kill is there").success());
-    }
-
-    /// Waits until it ends; what was not read yet, and the status.
-    pub(crate) fn end(mut self) -> (Vec<String>, i32) {
-        let rest = self.data.iter().collect();
-        let status = self.child.wait().expect("it can be waited for");
-        (rest, status.code().unwrap_or(-1))
-    }
-}
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-/// What a verb answered.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: i32,
-    pub(crate) data: String,
-    pub(crate) words: String,
-}
-
-impl Answer {
-    pub(crate) fn of(command: &mut Command) -> Self {
-        let Output { status, stdout, stderr } = command.output().expect("the binary starts");
-        let text = |bytes| String::from_utf8(bytes).expect("the output is text");
-        Answer { status: status.code().unwrap_or(-1), data: text(stdout), words: text(stderr) }
-    }
-
-    #[track_caller]
-    pub(crate) fn good(self) -> String {
-        assert_eq!(self.status, 0, "{self:?}");
-        self.data
-    }
-
-    #[track_caller]
-    pub(crate) fn bad(self, status: i32, word: &str) {
-        assert!(self.status == status && self.words.contains(word), "not {status} and {word:?}: {self:?}");
-    }
-}
-
-/// The binary, untouched by the environment of who runs the tests.
+/// The binary, untouched by the environment of the person who runs the tests.
 pub(crate) fn recount() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_recount"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("RECOUNT_") {
-            command.env_remove(name);
-        }
-    }
-    command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
-    command
+    untouched(env!("CARGO_BIN_EXE_recount"))
+}
+
+/// The tools for AAEP, untouched likewise.
+pub(crate) fn aaep() -> Command {
+    untouched(aaep_program())
+}
+
+/// Where the program `aaep` is: beside the binary, built with the workspace.
+pub(crate) fn aaep_program() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_recount")).with_file_name("aaep");
+    assert!(program.is_file(), "{} is missing; cargo build -p recount-aaep-cli builds it", program.display());
+    program
 }
 
 /// For tests of a program that finds no server. One that is skipped would pass without having checked anything.
@@ -258,32 +176,8 @@ pub(crate) fn the_usual_address_is_free() {
     );
 }
 
-pub(crate) fn lines_of(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
-    let (send, receive) = channel();
-    recount_world::thread("pipe", move || {
-        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            // The pipe is drained to its end even when nobody listens any more.
-            drop(send.send(line));
-        }
-    });
-    receive
-}
-
 /// Mebibytes of memory of its own that a process holds now.
 #[cfg(target_os = "linux")]
 pub(crate) fn held_mib(pid: u32) -> u64 {
     status_mib(pid, "RssAnon:")
-}
-
-/// Mebibytes that a process has had at most.
-#[cfg(target_os = "linux")]
-pub(crate) fn peak_mib(pid: u32) -> u64 {
-    status_mib(pid, "VmHWM:")
-}
-
-#[cfg(target_os = "linux")]
-fn status_mib(pid: u32, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }

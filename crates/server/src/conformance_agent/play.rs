@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use recount_aaep::wire::{Level, Reversibility};
-use recount_aaep_kit::scripted::scripts::{Clarify, Confirm, Script, Step, Tool};
+use recount_aaep_scenarios::scripts::{Clarify, Confirm, Script, Step, Tool};
 use recount_engine::{Engine, Error, Events, Triple};
 use recount_event::family::approval::Decision;
 use recount_event::{ForeignId, Payload, RunId, door};
@@ -184,8 +184,8 @@ impl Player {
     async fn hand_over(&mut self) -> Result<(), BrokenOff> {
         // What was said so far travels with it: an event as large as every transport must carry.
         let page = "The customer asks for something that only a person may decide. "
-            .repeat(recount_aaep_kit::limits::SCRIPTED_PAGE_SENTENCES);
-        let transcript = vec![page; recount_aaep_kit::limits::SCRIPTED_PAGES];
+            .repeat(recount_aaep_scenarios::limits::SCRIPTED_PAGE_SENTENCES);
+        let transcript = vec![page; recount_aaep_scenarios::limits::SCRIPTED_PAGES];
         let asked = json!({
             "handoff_id": self.name("hand"), "reason": "This is for a person to decide.", "target_kind": "human",
             "packaged_context": { "transcript": transcript }, "urgency_for_handoff": "medium",

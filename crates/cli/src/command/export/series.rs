@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use recount_client::reply::Run;
 use recount_client::{Client, Listing};
+use recount_command_line::partial::Partial;
 use serde_json::{Value, json};
 
-use crate::command::partial::Partial;
 use crate::failure::Failure;
 use crate::limits;
 use crate::mailbox::Mail;
@@ -232,7 +232,7 @@ impl Series {
                 std::fs::create_dir_all(folder).map_err(failed)?;
                 for (name, message) in messages {
                     let path = folder.join(name);
-                    let mut file = Partial::begin(&path)?;
+                    let mut file = Partial::begin(&path).map_err(Failure::Usage)?;
                     std::io::Write::write_all(&mut file, &message)?;
                     file.finish()?;
                     files.push(path);

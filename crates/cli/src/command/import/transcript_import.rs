@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use recount_aaep_kit::World;
 use recount_client::reply::{Gap, Run};
 use recount_client::request::{AgentName, AppendEvents, CreateRun, CreateTask, NewEvent, Producer};
 use recount_client::{Client, Listing};
@@ -13,6 +12,7 @@ use recount_record::transcript::{
     LinePlace, Transcript, TranscriptLine, TranscriptStep, apply, apply_raw, apply_steps,
 };
 use recount_record::{Draft, Ending, Recording, map_id};
+use recount_world::World;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;

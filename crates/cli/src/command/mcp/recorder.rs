@@ -4,11 +4,11 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
-use recount_aaep_kit::World;
 use recount_client::request::{AgentName, AppendEvents, CreateRun, NewEvent, Producer};
 use recount_client::{Client, ClientError, moment};
 use recount_record::mcp::{CallVerdict, McpRecording, UnjudgedCall};
 use recount_record::{Draft, Ending, cut};
+use recount_world::World;
 use serde_json::value::to_raw_value;
 
 use super::pump::{McpBacklog, McpItem};

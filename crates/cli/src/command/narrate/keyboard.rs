@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use recount_aaep_kit::narrate::NarratorKey;
+use recount_narrate::NarratorKey;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use tokio::io::{AsyncReadExt as _, Stdin};
 

@@ -3,10 +3,10 @@
 use std::future::pending;
 use std::time::Duration;
 
-use recount_aaep_kit::World;
-use recount_aaep_kit::link::LinkError;
-use recount_aaep_kit::listener::{ListenerEnd, ListenerEnds, ListenerReport};
-use recount_aaep_kit::narrate::{Narrator, NarratorEffect, Outgoing, PhraseKey, SessionEnd, SpeechPriority};
+use recount_aaep_client::link::LinkError;
+use recount_narrate::listener::{ListenerEnd, ListenerEnds, ListenerReport};
+use recount_narrate::{Narrator, NarratorEffect, Outgoing, PhraseKey, SessionEnd, SpeechPriority};
+use recount_world::World;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::keyboard::Keyboard;

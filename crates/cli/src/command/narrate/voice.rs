@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use recount_aaep_kit::narrate::{SpeechQueue, Utterance};
-use recount_aaep_kit::ssip::{SpeechEvent, SsipClient, SsipError};
 use recount_client::moment;
+use recount_narrate::ssip::{SpeechEvent, SsipClient, SsipError};
+use recount_narrate::{SpeechQueue, Utterance};
 use serde_json::json;
 use tokio::time::Instant;
 

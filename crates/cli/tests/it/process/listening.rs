@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Following, Server, recount};
+use crate::server::{Answer, Following, Server, aaep, aaep_program, recount};
 
 /// A model that writes, asks a person, and ends.
 const SCRIPT: &str = r#"
@@ -63,8 +63,8 @@ impl House {
         });
         let wish = self.path(&format!("{name}.request"));
         std::fs::write(&wish, request.to_string()).unwrap();
-        let mut command = recount();
-        command.args(["aaep", "capture"]).args(producer);
+        let mut command = aaep();
+        command.arg("capture").args(producer);
         command.args(["--request", &wish, "--token-file", &self.path("token"), "-o", &self.path(name)]);
         command.args(["--type", kind, "--max-events", "1"]);
         let capture = Following::of(&mut command);
@@ -111,8 +111,9 @@ fn log_of(folder: &Path) -> String {
 #[test]
 fn a_run_is_heard_the_same_over_every_transport() {
     let house = House::new("warn");
-    let (address, binary) = (house.server.address.clone(), env!("CARGO_BIN_EXE_recount"));
-    let stdio = format!("{binary} --url http://{address} aaep stdio --token-file {}", house.path("token"));
+    let (address, program) = (house.server.address.clone(), aaep_program());
+    let stdio =
+        format!("{} --url http://{address} stdio --token-file {}", program.display(), house.path("token"));
     let kind = "awaiting.clarification";
     let captures = [
         house.capture(&[&format!("http://{address}/aaep/v1")], kind, "http.jsonl"),

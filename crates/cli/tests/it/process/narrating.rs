@@ -1,6 +1,6 @@
 //! `recount narrate`: a run by ear and by keyboard, with a real speech-dispatcher and a real terminal.
 
-#[path = "../../../../aaep-kit/tests/ssip/dispatcher.rs"]
+#[path = "../../../../narrate/tests/it/dispatcher.rs"]
 mod dispatcher;
 
 use recount_aaep_kit::World;

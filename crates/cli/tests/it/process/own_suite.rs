@@ -4,12 +4,11 @@
 //! waits out, `cargo xtask soak --conformance` does not: it sets the variable `RECOUNT_CONFORMANCE_FULL`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
-use crate::server::{Answer, Server, recount};
+use crate::server::{Answer, Server, aaep, aaep_program, recount};
 
 /// What is not shown when nothing is waited for: what comes about when the time of a prompt is up, and when a stream is
 /// quiet for longer.
@@ -47,8 +46,8 @@ impl Trial {
         // Few enough that one too many is reached.
         serve.env("RECOUNT_AAEP__SUBSCRIPTIONS_MAX", "40");
         let server = Server::of(&mut serve).listening();
-        let mut suite = recount();
-        suite.args(["aaep", "conformance", "producer", "--level", "3", "--token-file", &at("token")]);
+        let mut suite = aaep();
+        suite.args(["conformance", "producer", "--level", "3", "--token-file", &at("token")]);
         suite.args(["--drive", &format!("{}/aaep/legacy/conformance/messages", server.url())]);
         suite.args(["--report-json", &at("report.json")]).args(producer(&server, &at("token")));
         if !whole {
@@ -97,8 +96,8 @@ fn our_own_suite_passes_level_3_over_every_transport() {
         Trial::start("HTTP", whole, |server, _| vec![format!("{}/aaep/v1", server.url())]),
         Trial::start("WebSocket", whole, |server, _| vec![format!("ws://{}/aaep/v1/ws", server.address)]),
         Trial::start(STDIO, whole, |server, token| {
-            let binary = Path::new(env!("CARGO_BIN_EXE_recount")).display();
-            let bridge = format!("{binary} --url {} aaep stdio --token-file {token}", server.url());
+            let program = aaep_program();
+            let bridge = format!("{} --url {} stdio --token-file {token}", program.display(), server.url());
             vec!["--shared".to_owned(), "--command".to_owned(), bridge]
         }),
     ];

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::server::{Answer, Server, recount};
+use crate::server::{Answer, Server, aaep, recount};
 
-#[path = "../../../../aaep-kit/tests/exchange/python.rs"]
+#[path = "../../../../aaep-kit/tests/it/exchange/python.rs"]
 mod python;
-#[path = "../../../../aaep-kit/tests/exchange/public_suite.rs"]
+#[path = "../../../../aaep-kit/tests/it/exchange/public_suite.rs"]
 mod suite;
 
 use suite::SuiteRun;
@@ -197,7 +197,7 @@ fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_reco
     assert_eq!(events[0]["type"], "aaep:agent.session.started");
     assert_eq!(events[7]["type"], "aaep:agent.session.completed");
     let name = file.to_str().unwrap();
-    Answer::of(recount().args(["aaep", "validate", "--profile", "compat", name])).good();
+    Answer::of(aaep().args(["validate", "--profile", "compat", name])).good();
 
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut player = std::process::Command::new(python::program("aaep-replay"))
@@ -212,8 +212,7 @@ fn the_public_recorder_records_a_room_and_the_public_player_plays_it_to_our_reco
         crate::server::wait_to_look();
     }
     let url = format!("http://127.0.0.1:{port}");
-    let heard =
-        Answer::of(recount().args(["aaep", "capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
+    let heard = Answer::of(aaep().args(["capture", &url, "-o", "-", "--max-events", "4", "--quiet"]));
     player.kill().unwrap();
     player.wait().unwrap();
     let heard: Vec<Value> = heard.good().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -228,18 +227,17 @@ fn what_our_recorder_records_of_the_server_the_public_recorder_hears_from_our_pl
     let server = producer(data.path(), false);
     let file = data.path().join("ours.jsonl");
     let name = file.to_str().unwrap();
-    let mut recorder = recount();
+    let mut recorder = aaep();
     let recorder = crate::server::Following::of(
-        recorder.args(["aaep", "capture", &room(&server), "-o", name]).args(["--max-events", "8"]),
+        recorder.args(["capture", &room(&server), "-o", name]).args(["--max-events", "8"]),
     );
     is_read(&server);
     ask(&server, SLOW);
     assert_eq!(recorder.end().1, 0);
     let recorded = std::fs::read_to_string(&file).unwrap();
-    let mut player = recount();
+    let mut player = aaep();
     let player = crate::server::Following::of(player.args([
         "--json",
-        "aaep",
         "replay",
         name,
         "--port",

@@ -74,6 +74,19 @@ fn a_data_folder_that_lets_others_in_is_named() {
     assert!(server.words.contains(&expected), "{:?}", server.words);
 }
 
+#[test]
+fn the_verb_aaep_names_the_program_that_has_its_tools() {
+    for (arguments, command) in [
+        (&["aaep", "validate", "--profile", "compat", "x.jsonl"][..], "run aaep validate;"),
+        (&["aaep", "--help"][..], "run aaep help;"),
+        (&["aaep"][..], "run aaep help;"),
+        (&["--json", "aaep", "conformance", "producer"][..], "run aaep conformance;"),
+    ] {
+        ask(arguments).bad(2, command);
+        ask(arguments).bad(2, "cargo install --locked --path crates/aaep-cli");
+    }
+}
+
 /// The help of a command and of all below it.
 fn add_help(help: &mut String, command: &[&str]) {
     let arguments = [&["help"], command].concat();

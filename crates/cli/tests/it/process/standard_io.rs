@@ -1,4 +1,4 @@
-//! `recount aaep stdio`: the calls of JSON-RPC against a real server.
+//! `aaep stdio`: the calls of JSON-RPC against a real server.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, recount};
+use crate::server::{Server, aaep, recount};
 
 fn server(data: &Path) -> Server {
     let mut command = recount();
@@ -25,8 +25,8 @@ struct Bridge {
 
 impl Bridge {
     fn start(server: &Server) -> Bridge {
-        let mut command = recount();
-        command.args(["--url", &server.url(), "aaep", "stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut command = aaep();
+        command.args(["--url", &server.url(), "stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Bridge { child, input, output: BufReader::new(output) }

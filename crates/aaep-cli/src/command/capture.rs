@@ -1,0 +1,405 @@
+//! `aaep capture`: records the messages of a producer as they arrive.
+//!
+//! The lines go to a file, with their times beside it, or to standard output. Progress goes to standard error, and a summary
+//! at the end to standard output where that is free.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use recount_aaep_kit::World;
+use recount_aaep_kit::aaep::VERSION;
+use recount_aaep_kit::aaep::wire::{Capabilities, Decision, SubscriptionRequest};
+use recount_aaep_kit::capture::{CaptureError, CaptureNotice, Ended, Filter, Keep, Plan, Summary, capture};
+use recount_aaep_kit::link::{Dial, LinkError, Target, words};
+use recount_aaep_kit::recording::{Direction, Stamp, Writer, times_of};
+use recount_command_line::clean;
+use recount_command_line::credential::small_file;
+use recount_command_line::output::note;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::Failure;
+use crate::invocation::{self, Invocation, Output};
+
+#[derive(Args)]
+pub(super) struct Capture {
+    /// URL of the producer: http://HOST:PORT for /events and /messages, http://HOST:PORT/aaep/v1 for subscriptions,
+    /// or ws://HOST:PORT/PATH
+    #[arg(value_name = "URL", required_unless_present = "command", conflicts_with = "command")]
+    producer: Option<String>,
+    /// Start this program and talk to it over its standard input and output, without a shell
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+    /// Framing of the program's lines
+    #[arg(long, value_enum, default_value_t = Framing::JsonRpc, requires = "command")]
+    framing: Framing,
+    /// File to write, with arrival times in FILE.times; - is standard output, without times
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Send a subscription.request first, for everything and without answering prompts
+    #[arg(long)]
+    handshake: bool,
+    /// Send the subscription.request in this file first
+    #[arg(long, value_name = "FILE")]
+    request: Option<PathBuf>,
+    /// Read the producer's bearer token from a file
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Stop after N seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Stop after N events
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_events: Option<u64>,
+    /// Keep only events of these types, such as tool.invoked or tool.*
+    #[arg(long = "type", value_name = "PATTERN", value_delimiter = ',')]
+    types: Vec<String>,
+    /// Keep only events of these urgencies
+    #[arg(long, value_enum, value_name = "URGENCY", value_delimiter = ',')]
+    urgency: Vec<Urgency>,
+    /// Keep only events of these sessions
+    #[arg(long, value_name = "SESSION", value_delimiter = ',')]
+    session: Vec<String>,
+    /// Answer every confirmation this way; by default none is answered
+    #[arg(long, value_enum, value_name = "DECISION")]
+    auto: Option<Auto>,
+    /// Stop when the connection ends instead of reconnecting
+    #[arg(long)]
+    no_reconnect: bool,
+    /// Print no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Framing {
+    /// A JSON-RPC 2.0 object
+    JsonRpc,
+    /// A message as it is
+    Lines,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Urgency {
+    Background,
+    Normal,
+    Critical,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Auto {
+    Accept,
+    Reject,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| "it must be more than 0, and no more than a clock can count".to_owned())
+}
+
+impl Capture {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let plan = self.plan(&invocation)?;
+        let mut sink = Sink::open(&self.output)?;
+        if self.auto.is_some() {
+            let word = if self.auto == Some(Auto::Accept) { "accepted" } else { "rejected" };
+            note(&format!("warning: every confirmation is {word} without asking"));
+        }
+        let ended = invocation::block_on(async { Ok(record(&plan, &mut sink, self.quiet).await) })?;
+        let summary = match ended {
+            Ok(summary) => summary,
+            Err(why) => return Err(sink.failure(why)),
+        };
+        sink.finish()?;
+        self.tell(invocation.json, &summary)?;
+        if summary.events == 0 { Err(Failure::No) } else { Ok(()) }
+    }
+
+    fn plan(&self, invocation: &Invocation) -> Result<Plan, Failure> {
+        let target = match (&self.producer, &self.command) {
+            (Some(address), _) => address.parse().map_err(link_failure)?,
+            (None, Some(command)) => {
+                let framing = match self.framing {
+                    Framing::JsonRpc => recount_aaep_kit::link::Framing::JsonRpc,
+                    Framing::Lines => recount_aaep_kit::link::Framing::Lines,
+                };
+                Target::Command { argv: words(command).map_err(link_failure)?, framing }
+            }
+            (None, None) => {
+                return Err(Failure::Usage("give the producer's URL, or --command".to_owned()));
+            }
+        };
+        let token = match &self.producer {
+            Some(address) => invocation.token(address, self.token_file.as_deref())?,
+            None => None,
+        };
+        let auto = self.auto.map(|auto| match auto {
+            Auto::Accept => Decision::Accept,
+            Auto::Reject => Decision::Reject,
+        });
+        let request = match &self.request {
+            Some(path) => Some(small_file(path).map_err(Failure::Usage)?),
+            None if self.handshake => Some(request(auto.is_some())?),
+            None => None,
+        };
+        let urgencies = self.urgency.iter().filter_map(ValueEnum::to_possible_value);
+        Ok(Plan {
+            dial: Dial { token, request, ..Dial::to(target) },
+            timeout: self.timeout,
+            max_events: self.max_events,
+            filter: Filter {
+                types: self.types.clone(),
+                urgencies: urgencies.map(|value| value.get_name().to_owned()).collect(),
+                sessions: self.session.clone(),
+            },
+            reconnect: !self.no_reconnect,
+            auto,
+        })
+    }
+
+    /// What it came to: on standard output, unless the lines went there.
+    fn tell(&self, as_json: bool, summary: &Summary) -> Result<(), Failure> {
+        let on_stdout = self.output == Path::new("-");
+        if as_json && !on_stdout {
+            return Output::new().value(&json!({
+                "file": self.output.display().to_string(),
+                "events": summary.events,
+                "lines": summary.lines,
+                "filtered": summary.filtered,
+                "repeated": summary.repeated,
+                "broken": summary.broken,
+                "answered": summary.answered,
+                "connections": summary.connections,
+                "seconds": summary.took.as_millis() as f64 / 1_000.0,
+                "ended": ended(summary).0,
+                "why": ended(summary).1,
+            }));
+        }
+        let line = self.in_words(summary);
+        match on_stdout {
+            true => note(&line),
+            false => Output::new().line(&clean::line(&line))?,
+        }
+        Ok(())
+    }
+
+    fn in_words(&self, summary: &Summary) -> String {
+        let besides = summary.lines - summary.events;
+        let mut parts = vec![format!(
+            "{} in {:.1} s over {}",
+            counted(summary.events, "event"),
+            summary.took.as_secs_f64(),
+            counted(summary.connections, "connection"),
+        )];
+        let mut part = |count: u64, words: &str| {
+            if count > 0 {
+                parts.push(format!("{count} {words}"));
+            }
+        };
+        part(besides, if besides == 1 { "other message" } else { "other messages" });
+        part(summary.answered, "answered by rule");
+        part(summary.filtered, "not wanted");
+        part(summary.repeated, "told again and kept once");
+        part(summary.broken, "no JSON objects and left out");
+        let mut line = parts.join(", ");
+        if self.output != Path::new("-") && summary.lines > 0 {
+            line.push_str(&format!("; written to {}", self.output.display()));
+        }
+        let (word, why) = ended(summary);
+        let why = why.map_or_else(
+            || ended_in_words(word).to_owned(),
+            |why| format!("{}: {why}", ended_in_words(word)),
+        );
+        format!("{line}; {why}")
+    }
+}
+
+/// Asks for everything, at any level. It says that prompts are answered only when they are: a producer that is told so
+/// waits for the answer.
+fn request(answers: bool) -> Result<String, Failure> {
+    let capabilities = Capabilities {
+        supports_confirmation_reply: Some(answers),
+        supports_clarification_reply: Some(false),
+        supported_conformance_levels: Some(vec![1, 2, 3]),
+        ..Capabilities::default()
+    };
+    let request = SubscriptionRequest::new(VERSION.to_owned(), "recount-capture".to_owned(), capabilities);
+    serde_json::to_string(&request).map_err(|why| Failure::Own(why.to_string()))
+}
+
+async fn record(plan: &Plan, sink: &mut Sink, quiet: bool) -> Result<Summary, CaptureError> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let stop = async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let mut tell = |told: CaptureNotice<'_>| {
+        if let Some(words) = in_words(&told).filter(|_| !quiet) {
+            note(&words);
+        }
+    };
+    capture(&World::real(), plan, sink, &mut tell, stop).await
+}
+
+fn in_words(told: &CaptureNotice<'_>) -> Option<String> {
+    Some(match told {
+        CaptureNotice::Connected { connection: 1, subscription: None } => {
+            "connected; Ctrl-C ends the capture".to_owned()
+        }
+        CaptureNotice::Connected { connection: 1, subscription: Some(id) } => {
+            format!("connected, with the subscription {id}; Ctrl-C ends the capture")
+        }
+        CaptureNotice::Connected { connection, .. } => format!("connected again ({connection})"),
+        CaptureNotice::Progress { summary } => format!("{} so far", counted(summary.events, "event")),
+        CaptureNotice::Broken { text } => {
+            let shown: String = text.chars().take(80).collect();
+            format!("left out, because it is no JSON object: {shown}")
+        }
+        CaptureNotice::Answered { decision, reply_token, status } => {
+            let status = status.map(|status| format!(" (status {status})")).unwrap_or_default();
+            format!("answered {reply_token} with {}{status}", decision.as_str())
+        }
+        CaptureNotice::Unanswered { why } => format!("not answered: {why}"),
+        CaptureNotice::Remark { why } => why.clone(),
+        CaptureNotice::Lost { why, wait_ms } => {
+            format!("{why}; connecting again in {:.1} s", *wait_ms as f64 / 1_000.0)
+        }
+    })
+}
+
+/// A word for programs, and what the producer or the network said.
+fn ended(summary: &Summary) -> (&'static str, Option<&str>) {
+    match &summary.ended {
+        Ended::Enough => ("max_events", None),
+        Ended::TimedOut => ("timeout", None),
+        Ended::Stopped => ("stopped", None),
+        Ended::ByProducer => ("producer", None),
+        Ended::Rejected(answer) => ("rejected", Some(answer)),
+        Ended::Lost(why) => ("lost", Some(why)),
+    }
+}
+
+fn ended_in_words(word: &str) -> &'static str {
+    match word {
+        "max_events" => "as many as were wanted",
+        "timeout" => "its time was over",
+        "stopped" => "it was stopped",
+        "producer" => "the producer ended it",
+        "rejected" => "the producer rejected the subscription",
+        _ => "the producer was lost",
+    }
+}
+
+fn counted(count: u64, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+fn link_failure(why: LinkError) -> Failure {
+    let words = why.to_string();
+    match why {
+        LinkError::Unusable(_) => Failure::Usage(words),
+        LinkError::Unreachable { .. } => Failure::Unreachable(format!("{words}; does a producer run there?")),
+        LinkError::Refused { status: 401, .. } => {
+            Failure::Refused(format!("{words}; the producer requires a token: use --token-file FILE"))
+        }
+        LinkError::Refused { status: 404, .. } => Failure::Refused(format!(
+            "{words}; is the path right? Some producers have /aaep/v1, and some have not"
+        )),
+        LinkError::Refused { status: 400 | 405, .. } | LinkError::NoAnswer { .. } => {
+            Failure::Refused(format!("{words}; a producer that knows no handshakes is captured without one"))
+        }
+        _ => Failure::Refused(words),
+    }
+}
+
+/// Where the lines go.
+enum Sink {
+    File {
+        path: PathBuf,
+        /// Opened with the first line, so that the old content is gone only when there is something new.
+        writer: Option<Writer>,
+        /// Whether the file exists only because creating it was tried.
+        is_trial: bool,
+    },
+    Stdout {
+        out: Output,
+        failed: Option<Failure>,
+    },
+}
+
+impl Sink {
+    fn open(path: &Path) -> Result<Sink, Failure> {
+        if path == Path::new("-") {
+            return Ok(Sink::Stdout { out: Output::new(), failed: None });
+        }
+        let is_trial = !path.exists();
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(|why| Failure::Usage(format!("{} cannot be written: {why}", path.display())))?;
+        Ok(Sink::File { path: path.to_owned(), writer: None, is_trial })
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        match self {
+            Sink::File { writer: Some(writer), .. } => Ok(writer.finish()?),
+            Sink::File { path, writer: None, is_trial } => {
+                leave_no_trial(&path, is_trial);
+                Ok(())
+            }
+            Sink::Stdout { .. } => Ok(()),
+        }
+    }
+
+    fn failure(self, why: CaptureError) -> Failure {
+        match (self, why) {
+            (Sink::Stdout { failed: Some(failed), .. }, _) => failed,
+            (Sink::File { path, writer: None, is_trial }, CaptureError::Link(why)) => {
+                leave_no_trial(&path, is_trial);
+                link_failure(why)
+            }
+            (_, CaptureError::Link(why)) => link_failure(why),
+            (_, why @ CaptureError::Keep(_)) => Failure::Own(why.to_string()),
+        }
+    }
+}
+
+fn leave_no_trial(path: &Path, is_trial: bool) {
+    if is_trial {
+        std::fs::remove_file(path).ok();
+    }
+}
+
+impl Keep for Sink {
+    fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()> {
+        match self {
+            Sink::File { path, writer, .. } => {
+                let writer = match writer {
+                    Some(writer) => writer,
+                    None => writer.insert(Writer::create(path).map_err(|why| {
+                        let times = times_of(path);
+                        io::Error::new(
+                            why.kind(),
+                            format!("{} and {}: {why}", path.display(), times.display()),
+                        )
+                    })?),
+                };
+                writer.put(text, direction, stamp)
+            }
+            Sink::Stdout { out, failed } => {
+                out.json(&recount_aaep_kit::recording::one_line(text)).map_err(|why| {
+                    *failed = Some(why);
+                    io::Error::other("standard output")
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! `aaep replay`: sends a recording to subscribers of any make.
+
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::Args;
+use recount_aaep_kit::World;
+use recount_aaep_kit::aaep::rule;
+use recount_aaep_kit::replay::{Pace, Replay, ReplayNotice, ReplayOptions, ReplayScript, ReplyOutcome, Tell};
+use recount_aaep_kit::trace::Live;
+use recount_command_line::output::note;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::invocation::{self, Invocation, Output};
+
+#[derive(Args)]
+pub(super) struct Again {
+    /// Recording: one event per line, as capture writes it; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Port to listen on; 0 picks a free port
+    #[arg(long, default_value_t = 9000)]
+    port: u16,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    bind: IpAddr,
+    /// Speed factor; 0.5 is half as fast as recorded
+    #[arg(long, value_name = "TIMES", default_value = "1", value_parser = speed)]
+    speed: f64,
+    /// Send all events without pauses
+    #[arg(long, conflicts_with = "speed")]
+    no_delay: bool,
+    /// Repeat the recording, with new ids and tokens and current times
+    #[arg(long = "loop")]
+    repeat: bool,
+    /// Use new ids and tokens and current times also the first time
+    #[arg(long)]
+    fresh: bool,
+    /// Start without waiting for a subscriber
+    #[arg(long)]
+    no_wait: bool,
+    /// Keep the server and its streams open after the last event
+    #[arg(long, conflicts_with = "repeat")]
+    stay: bool,
+    /// Wait at each prompt for an answer, up to the prompt's timeout
+    #[arg(long)]
+    wait_for_replies: bool,
+    /// Write replies of subscribers to this file, one message per line
+    #[arg(long, value_name = "FILE")]
+    replies: Option<PathBuf>,
+    /// Print what each event says and which rules it breaks
+    #[arg(long)]
+    visualize: bool,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    if speed.is_finite() && speed > 0.0 { Ok(speed) } else { Err("it must be more than 0".to_owned()) }
+}
+
+impl Again {
+    pub(super) fn run(self, invocation: Invocation) -> Result<(), Failure> {
+        let name = self.file.display().to_string();
+        let unusable = |why: &dyn std::fmt::Display| Failure::Usage(format!("{name}: {why}"));
+        let (file, times): (Box<dyn Read>, _) = if self.file == Path::new("-") {
+            (Box::new(std::io::stdin()), None)
+        } else {
+            (Box::new(File::open(&self.file).map_err(|why| unusable(&why))?), times(&self.file)?)
+        };
+        let script = ReplayScript::read(file, times.as_deref()).map_err(|why| unusable(&why))?;
+        for warning in script.warnings() {
+            note(&format!("{name}: {warning}"));
+        }
+        let replies = match &self.replies {
+            Some(path) => {
+                let file =
+                    File::create(path).map_err(|why| Failure::Usage(format!("{}: {why}", path.display())))?;
+                Some(Mutex::new(file))
+            }
+            None => None,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+        let seed = World::real().entropy.draw() as u64;
+        let live = self.visualize.then(|| Mutex::new(Live::new(rule::Profile::Strict, seed)));
+        let telling = Arc::new(ReplayPrinter { json: invocation.json, replies, live });
+        invocation::block_on(self.say(&name, script, Arc::clone(&telling)))?;
+        telling.finish()
+    }
+
+    async fn say(
+        &self,
+        name: &str,
+        script: ReplayScript,
+        telling: Arc<ReplayPrinter>,
+    ) -> Result<(), Failure> {
+        let options = ReplayOptions {
+            bind: self.bind,
+            port: self.port,
+            pace: if self.no_delay { Pace::AtOnce } else { Pace::Recorded { speed: self.speed } },
+            wait: !self.no_wait,
+            fresh: self.fresh,
+            repeat: self.repeat,
+            stay: self.stay,
+            hold: self.wait_for_replies,
+        };
+        let (lines, unsaid) = (script.len(), script.unsaid());
+        let json = telling.json;
+        let tell: Tell = Arc::new(move |told| telling.tell(&told));
+        let replay = Replay::start(&World::real(), script, options, tell).await.map_err(|why| {
+            let place = format!("{}:{}", self.bind, self.port);
+            Failure::Own(format!("cannot listen on {place}: {why}; --port 0 picks a free port"))
+        })?;
+        if !self.bind.is_loopback() {
+            note(&format!(
+                "warning: every client that can reach {} receives this recording; there is no authentication",
+                self.bind
+            ));
+        }
+        let besides = match unsaid {
+            0 => String::new(),
+            1 => "; a handshake or reply in it is not".to_owned(),
+            count => format!("; {count} handshakes and replies in it are not"),
+        };
+        note(&format!("{name}: {lines} lines are said{besides}"));
+        note(&format!("listening on {}", replay.url()));
+        if json {
+            Output::new().value(&json!({ "told": "listening", "url": replay.url(), "lines": lines }))?;
+        }
+        tokio::select! {
+            () = replay.ended() => return Ok(()),
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted.map_err(|why| Failure::Own(format!("signals cannot be heard: {why}")))?;
+            }
+        }
+        note("interrupted; streams are ended");
+        replay.stop().await;
+        Ok(())
+    }
+}
+
+/// When the lines came, as it stands beside the recording, if it does.
+fn times(recording: &Path) -> Result<Option<String>, Failure> {
+    let mut name = recording.as_os_str().to_owned();
+    name.push(".times");
+    match std::fs::read_to_string(&name) {
+        Ok(times) => Ok(Some(times)),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(Failure::Usage(format!("{}: {why}", Path::new(&name).display()))),
+    }
+}
+
+/// Where what happens goes: sentences to stderr, or JSON to stdout, and replies to their file.
+struct ReplayPrinter {
+    json: bool,
+    replies: Option<Mutex<File>>,
+    /// Follows what is said, when that is to be told.
+    live: Option<Mutex<Live>>,
+}
+
+impl ReplayPrinter {
+    /// All was said.
+    fn finish(&self) -> Result<(), Failure> {
+        let Some(live) = &self.live else { return Ok(()) };
+        self.account(None, &live.lock().unwrap_or_else(PoisonError::into_inner).finish())
+    }
+
+    fn account(&self, line: Option<u32>, lines: &[String]) -> Result<(), Failure> {
+        if self.json && !lines.is_empty() {
+            return Output::new().value(&json!({ "told": "account", "line": line, "account": lines }));
+        }
+        Output::new().lines(lines)
+    }
+
+    fn tell(&self, told: &ReplayNotice<'_>) {
+        if let (ReplayNotice::Reply { text, .. }, Some(file)) = (told, &self.replies) {
+            let line: String = text.chars().map(|c| if matches!(c, '\r' | '\n') { ' ' } else { c }).collect();
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(why) = writeln!(file, "{line}") {
+                note(&format!("a reply could not be written down: {why}"));
+            }
+        }
+        if let (ReplayNotice::Line { line, text, .. }, Some(live)) = (told, &self.live) {
+            let text = String::from_utf8_lossy(text);
+            let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
+            // Who reads no more is told nothing more; the replay goes on for its subscribers.
+            self.account(Some(*line), &live.hear(*line as usize, &text)).ok();
+        }
+        if !self.json {
+            if let Some(words) = words(told) {
+                note(&words);
+            }
+            return;
+        }
+        let Some(value) = value(told) else { return };
+        // Who reads no more is told nothing more; the replay goes on for its subscribers.
+        Output::new().value(&value).ok();
+    }
+}
+
+fn words(told: &ReplayNotice<'_>) -> Option<String> {
+    Some(match told {
+        ReplayNotice::Begins { round: 0 } => "it begins".to_owned(),
+        ReplayNotice::Begins { round } => format!("it begins again, for the {}. time", u64::from(*round) + 1),
+        ReplayNotice::Comes { listeners, after: None } => {
+            format!("a subscriber listens ({listeners} in all)")
+        }
+        ReplayNotice::Comes { listeners, after: Some(id) } => {
+            format!("a subscriber goes on behind {id} ({listeners} in all)")
+        }
+        ReplayNotice::Left { lines, of, listeners } => {
+            format!("a subscriber has left, with {lines} of {of} lines taken ({listeners} listen)")
+        }
+        ReplayNotice::Waits { line, until } => {
+            format!(
+                "line {line} asks something: waiting for a reply, at most {} s",
+                until.as_secs_f32().ceil()
+            )
+        }
+        ReplayNotice::TimedOut { line } => format!("line {line} got no reply in time"),
+        ReplayNotice::Lingers => "all was said; a subscriber left before and may come back".to_owned(),
+        ReplayNotice::Reply { text, outcome } => format!("{}: {text}", became(outcome)),
+        ReplayNotice::Input { text } => format!("asked for work, which a recording does not do: {text}"),
+        _ => return None,
+    })
+}
+
+fn became(outcome: &ReplyOutcome) -> String {
+    match outcome {
+        ReplyOutcome::Taken { line, says, recorded } => {
+            let differs = match recorded {
+                Some(recorded) if recorded == says => String::new(),
+                Some(recorded) => format!(", where the recording goes on as after {recorded}"),
+                None => ", where the recording holds no reply".to_owned(),
+            };
+            format!("line {line} is answered with {says}{differs}")
+        }
+        ReplyOutcome::Again { line } => format!("a further reply to line {line}, without effect"),
+        ReplyOutcome::Late { line } => format!("a reply to line {line} that comes too late"),
+        ReplyOutcome::Unfit { line, says } => {
+            format!("a reply to line {line} that it does not offer, {says}")
+        }
+        ReplyOutcome::Stranger => "a reply on an unknown subscription".to_owned(),
+        ReplyOutcome::Unknown => "a reply to nothing that was asked".to_owned(),
+    }
+}
+
+fn value(told: &ReplayNotice<'_>) -> Option<serde_json::Value> {
+    Some(match told {
+        ReplayNotice::Begins { round } => json!({ "told": "begins", "round": round }),
+        ReplayNotice::Comes { listeners, after } => {
+            json!({ "told": "comes", "listeners": listeners, "after": after })
+        }
+        ReplayNotice::Left { lines, of, listeners } => {
+            json!({ "told": "left", "lines": lines, "of": of, "listeners": listeners })
+        }
+        ReplayNotice::Waits { line, until } => {
+            json!({ "told": "waits", "line": line, "ms": until.as_millis() })
+        }
+        ReplayNotice::TimedOut { line } => json!({ "told": "timed_out", "line": line }),
+        ReplayNotice::Lingers => json!({ "told": "lingers" }),
+        ReplayNotice::Reply { text, outcome } => {
+            let (outcome, line) = match outcome {
+                ReplyOutcome::Taken { line, .. } => ("taken", Some(line)),
+                ReplyOutcome::Again { line } => ("again", Some(line)),
+                ReplyOutcome::Late { line } => ("late", Some(line)),
+                ReplyOutcome::Unfit { line, .. } => ("unfit", Some(line)),
+                ReplyOutcome::Stranger => ("stranger", None),
+                ReplyOutcome::Unknown => ("unknown", None),
+            };
+            json!({ "told": "reply", "outcome": outcome, "line": line, "reply": text })
+        }
+        ReplayNotice::Input { text } => json!({ "told": "input", "input": text }),
+        _ => return None,
+    })
+}

@@ -1,0 +1,39 @@
+//! The guide to the accessibility event protocol, run as it stands with a shell, up to where it needs two terminals.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::aaep;
+use crate::program::Answer;
+
+/// What is typed, and what the page says comes of it.
+fn steps(page: &str) -> Vec<(&str, &str)> {
+    let (alone, _) = page.split_once("\n## 5. ").expect("the fifth section is there");
+    let blocks = alone.split("```sh\n").skip(1);
+    blocks
+        .map(|block| {
+            let (typed, rest) = block.split_once("\n```\n\n```").expect("what is typed ends");
+            let (_, told) = rest.split_once('\n').expect("what comes of it begins");
+            (typed, told.split_once("\n```").expect("what comes of it ends").0)
+        })
+        .collect()
+}
+
+#[test]
+fn the_guide_says_what_happens() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/aaep/guide.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let steps = steps(&page);
+    assert_eq!(steps.len(), 5, "{steps:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let binary = aaep().get_program().to_owned();
+    let binary = Path::new(&binary).parent().unwrap().to_owned();
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::env::join_paths(std::iter::once(binary).chain(std::env::split_paths(&paths))).unwrap();
+    for (typed, told) in steps {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", typed]).current_dir(folder.path()).env("PATH", &paths);
+        let answer = Answer::of(&mut shell);
+        assert_eq!((answer.data.trim_end(), answer.words.as_str()), (told, ""), "{typed}");
+    }
+}

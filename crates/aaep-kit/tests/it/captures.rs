@@ -1,0 +1,389 @@
+//! Captures over connections that end, hang, come back and say things twice.
+
+use std::io;
+use std::time::Duration;
+
+use recount_aaep_kit::World;
+use recount_aaep_kit::aaep::session::{Checker, Options};
+use recount_aaep_kit::aaep::wire::Decision;
+use recount_aaep_kit::capture::{CaptureError, CaptureNotice, Ended, Filter, Keep, Plan, Summary, capture};
+use recount_aaep_kit::link::call::Caller;
+use recount_aaep_kit::link::{Dial, Framing, LinkError, Target};
+use recount_aaep_kit::recording::{Direction, Stamp};
+use recount_aaep_kit::scenario::Scenario;
+use recount_aaep_kit::scripted::{Behaviour, Scripted};
+use tokio::sync::Notify;
+
+use crate::producer::{SOON, STREAM, Server, dial, whole, write};
+
+const REQUEST: &str = r#"{"type":"subscription.request","aaep_version":"1.0.0","subscriber_id":"t","capabilities":{"supports_confirmation_reply":true,"supported_conformance_levels":[1,2,3]}}"#;
+const PROMPT: &str = r#"{"type":"aaep:agent.awaiting.confirmation","event_id":"evt_1","session_id":"sess_1","reply_token":"rpl_1"}"#;
+
+/// Keeps lines as they come: direction, connection, text.
+#[derive(Default)]
+struct Kept(Vec<(Direction, u64, String)>);
+
+impl Keep for Kept {
+    fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()> {
+        self.0.push((direction, stamp.connection, text.to_owned()));
+        Ok(())
+    }
+}
+
+fn plan(dial: Dial) -> Plan {
+    Plan {
+        dial,
+        timeout: Some(SOON),
+        max_events: None,
+        filter: Filter::default(),
+        reconnect: true,
+        auto: None,
+    }
+}
+
+async fn record(plan: &Plan) -> (Result<Summary, CaptureError>, Vec<(Direction, u64, String)>, Vec<String>) {
+    let (mut kept, mut told) = (Kept::default(), Vec::new());
+    let mut tell = |what: CaptureNotice<'_>| told.push(format!("{what:?}"));
+    let ended = capture(&World::real(), plan, &mut kept, &mut tell, std::future::pending()).await;
+    (ended, kept.0, told)
+}
+
+fn event(number: u32) -> String {
+    format!(r#"{{"type":"aaep:agent.state.changed","event_id":"evt_{number}"}}"#)
+}
+
+fn texts(kept: &[(Direction, u64, String)]) -> Vec<&str> {
+    kept.iter().map(|(_, _, text)| text.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_is_gone_on_with_and_nothing_stands_twice() {
+    let world = World::real();
+    // R-008, R-143, R-149
+    let server = Server::start(&world, |request, mut socket| async move {
+        let text = match request.header("last-event-id") {
+            None => format!("retry: 1\n\nid: evt_1\ndata: {}\n\nid: evt_2\ndata: {}\n\n", event(1), event(2)),
+            // Nothing new, once: without an id of the frame, the event's own counts.
+            Some("evt_2") => format!("retry: 1\n\ndata: {}\n\ndata: {}\n\n", event(2), event(3)),
+            Some("evt_3") => format!("retry: 1\n\ndata: {}\n\ndata: {}\n\n", event(1), event(4)),
+            Some(other) => panic!("{other}"),
+        };
+        write(&mut socket, format!("{STREAM}{text}")).await;
+    })
+    .await;
+    let plan = Plan { max_events: Some(4), ..plan(dial(&server.http())) };
+    let (ended, kept, told) = record(&plan).await;
+    let summary = ended.unwrap();
+    assert!(matches!(summary.ended, Ended::Enough), "{summary:?}");
+    assert_eq!((summary.events, summary.repeated, summary.connections), (4, 2, 3));
+    assert_eq!(texts(&kept), [1, 2, 3, 4].map(event));
+    assert_eq!(kept.iter().map(|(_, connection, _)| *connection).collect::<Vec<_>>(), [1, 1, 2, 3]);
+    assert!(kept.iter().all(|(direction, ..)| *direction == Direction::In));
+    let lost: Vec<_> = told.iter().filter(|told| told.starts_with("Lost")).collect();
+    assert!(lost.len() == 2 && lost[0].contains("the producer ended the stream"), "{told:?}");
+}
+
+#[tokio::test]
+async fn another_event_under_an_id_that_was_used_is_kept() {
+    let world = World::real();
+    let other = event(1).replace("state.changed", "tool.invoked");
+    let stream = format!("{STREAM}data: {}\n\ndata: {other}\n\ndata: {}\n\n", event(1), event(1));
+    let server = Server::saying(&world, stream).await;
+    let (ended, kept, _) = record(&Plan { reconnect: false, ..plan(dial(&server.http())) }).await;
+    let summary = ended.unwrap();
+    assert!(matches!(summary.ended, Ended::ByProducer), "{summary:?}");
+    assert_eq!((summary.events, summary.repeated), (2, 1));
+    assert_eq!(texts(&kept), [event(1), other]);
+}
+
+#[tokio::test]
+async fn time_is_over_also_when_nothing_comes_at_all() {
+    let world = World::real();
+    for answer in ["", STREAM] {
+        let server = Server::start(&world, move |_, mut socket| async move {
+            write(&mut socket, answer).await;
+            std::future::pending::<()>().await;
+        })
+        .await;
+        let plan = Plan { timeout: Some(Duration::from_millis(150)), ..plan(dial(&server.http())) };
+        let (ended, kept, _) = record(&plan).await;
+        let summary = ended.unwrap();
+        assert!(matches!(summary.ended, Ended::TimedOut), "{summary:?}");
+        assert!(kept.is_empty() && summary.took >= Duration::from_millis(150));
+    }
+}
+
+#[tokio::test]
+async fn what_never_answers_is_an_error_and_what_stops_answering_is_not() {
+    let world = World::real();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let (ended, ..) = record(&plan(dial(&gone))).await;
+    assert!(matches!(ended, Err(CaptureError::Link(LinkError::Unreachable { .. }))), "{ended:?}");
+
+    let server = Server::saying(&world, format!("{STREAM}retry: 1\n\ndata: {}\n\n", event(1))).await;
+    let (ended, kept, told) = record(&plan(dial(&server.http()))).await;
+    let summary = ended.unwrap();
+    assert!(matches!(&summary.ended, Ended::Lost(why) if why.contains("nothing new")), "{summary:?}");
+    assert_eq!((kept.len(), summary.connections), (1, 6), "one of use, and five in vain: {told:?}");
+
+    let server = Server::saying(&world, whole("404 Not Found", "", "")).await;
+    let (ended, ..) = record(&plan(dial(&server.http()))).await;
+    assert!(matches!(ended, Err(CaptureError::Link(LinkError::Refused { status: 404, .. }))), "{ended:?}");
+    assert_eq!(server.seen().len(), 1, "a refusal is not asked again");
+}
+
+#[tokio::test]
+async fn a_failure_that_may_pass_is_waited_for() {
+    let world = World::real();
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::start(&world, move |_, mut socket| {
+        let number = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        async move {
+            let answer = match number {
+                0 => format!("{STREAM}retry: 1\n\ndata: {}\n\n", event(1)),
+                1 => whole("503 Later", "", ""),
+                2 => "nonsense".to_owned(),
+                _ => format!("{STREAM}data: {}\n\n", event(2)),
+            };
+            write(&mut socket, answer).await;
+        }
+    })
+    .await;
+    let (ended, kept, told) = record(&Plan { max_events: Some(2), ..plan(dial(&server.http())) }).await;
+    assert!(matches!(ended.unwrap().ended, Ended::Enough), "{told:?}");
+    assert_eq!(kept.len(), 2);
+    assert!(told.iter().any(|told| told.contains("503")), "{told:?}");
+}
+
+#[tokio::test]
+async fn filters_leave_events_out_and_nothing_else() {
+    let world = World::real();
+    let close = r#"{"type":"subscription.close","subscription_id":"sub_1"}"#;
+    let control = r#"{"type":"ack","session_id":"sess_1"}"#;
+    let critical = PROMPT.replace("\"reply_token\"", "\"urgency\":\"critical\",\"reply_token\"");
+    let stream = [event(5).as_str(), "hello", "[1]", control, &critical, "{\"cut", close]
+        .map(|text| format!("data: {text}\n\n"));
+    let server = Server::saying(&world, format!("{STREAM}{}", stream.concat())).await;
+    let filter = Filter { urgencies: vec!["critical".to_owned()], ..Filter::default() };
+    let (ended, kept, told) = record(&Plan { filter, ..plan(dial(&server.http())) }).await;
+    let summary = ended.unwrap();
+    assert_eq!(texts(&kept), [control, &critical, close]);
+    assert_eq!((summary.events, summary.lines, summary.filtered, summary.broken), (1, 3, 1, 3));
+    assert!(matches!(summary.ended, Ended::ByProducer), "a close is the end: {summary:?}");
+    assert_eq!(told.iter().filter(|told| told.starts_with("Broken")).count(), 3);
+    assert_eq!(server.lines(), ["GET /events"], "R-091: nothing is answered unless that was asked for");
+}
+
+#[tokio::test]
+async fn prompts_are_answered_once_where_that_is_wanted_and_the_answer_is_recorded() {
+    let world = World::real();
+    for (decision, word) in [(Decision::Reject, "reject"), (Decision::Accept, "accept")] {
+        let question =
+            r#"{"type":"aaep:agent.awaiting.clarification","event_id":"evt_2","reply_token":"rpl_2"}"#;
+        let again = PROMPT.replace("evt_1", "evt_3");
+        let foreign = PROMPT.replace("sess_1", "sess_2").replace("_1", "_9");
+        let server = Server::start(&world, move |request, mut socket| {
+            let stream =
+                format!("data: {PROMPT}\n\ndata: {question}\n\ndata: {again}\n\ndata: {foreign}\n\n");
+            async move {
+                let get = request.line == "GET /events";
+                let answer = if get { format!("{STREAM}{stream}") } else { whole("204 No", "", "") };
+                write(&mut socket, answer).await;
+            }
+        })
+        .await;
+        let filter = Filter {
+            sessions: vec!["sess_1".to_owned()],
+            types: vec!["state.changed".to_owned()],
+            ..Filter::default()
+        };
+        let plan = Plan { auto: Some(decision), filter, reconnect: false, ..plan(dial(&server.http())) };
+        let (ended, kept, told) = record(&plan).await;
+        assert_eq!(
+            ended.unwrap().answered,
+            1,
+            "once a prompt, and only in the session that is wanted: {told:?}"
+        );
+        let replies: Vec<_> =
+            server.seen().into_iter().filter(|request| request.line == "POST /messages").collect();
+        assert_eq!(replies.len(), 1);
+        assert_eq!(kept, [(Direction::Out, 1, replies[0].body.clone())]);
+        let mut checker = Checker::new(Options { events_only: true, ..Options::default() });
+        checker.text(1, &replies[0].body);
+        checker.finish();
+        assert!(checker.take().is_empty(), "it is right: {}", replies[0].body);
+        for part in [format!(r#""decision":"{word}""#), r#""reply_token":"rpl_1""#.to_owned()] {
+            assert!(replies[0].body.contains(&part), "{}", replies[0].body);
+        }
+        assert!(told.iter().any(|told| told.starts_with("Unanswered")), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_handshake_is_recorded_with_its_answer_and_leave_is_taken() {
+    let world = World::real();
+    let accepted = r#"{"type":"subscription.accepted","subscription_id":"sub_1"}"#;
+    let count = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::start(&world, move |request, mut socket| {
+        let streams = request.line.starts_with("GET");
+        let number = if streams { count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) } else { 0 };
+        async move {
+            let answer = match (request.line.as_str(), number) {
+                ("POST /aaep/v1/subscriptions", _) => whole("201 Created", "", accepted),
+                (_, 0) if streams => format!("{STREAM}retry: 1\n\nid: evt_1\ndata: {}\n\n", event(1)),
+                // The subscription is forgotten, and the next one has to be made.
+                (_, 1) if streams => whole("410 Gone", "", ""),
+                _ if streams => {
+                    assert_eq!(request.header("last-event-id"), Some("evt_1"));
+                    format!("{STREAM}id: evt_2\ndata: {}\n\n", event(2))
+                }
+                _ => whole("204 No Content", "", ""),
+            };
+            write(&mut socket, answer).await;
+        }
+    })
+    .await;
+    let dial = Dial { request: Some(REQUEST.to_owned()), ..dial(&format!("{}/aaep/v1", server.http())) };
+    let (ended, kept, told) = record(&Plan { max_events: Some(2), ..plan(dial) }).await;
+    assert!(matches!(ended.unwrap().ended, Ended::Enough), "{told:?}");
+    let kept: Vec<_> =
+        kept.iter().map(|(direction, connection, text)| (*direction, *connection, text.as_str())).collect();
+    let (first, second) = (event(1), event(2));
+    let expected = [
+        (Direction::Out, 1, REQUEST),
+        (Direction::In, 1, accepted),
+        (Direction::In, 1, first.as_str()),
+        (Direction::Out, 2, REQUEST),
+        (Direction::In, 2, accepted),
+        (Direction::In, 2, second.as_str()),
+    ];
+    assert_eq!(kept[..6], expected);
+    // R-130
+    assert!(
+        kept.len() == 7 && kept[6].0 == Direction::Out && kept[6].2.contains("subscription.close"),
+        "{kept:?}"
+    );
+    assert_eq!(server.lines().last().unwrap(), "POST /aaep/v1/replies");
+}
+
+#[tokio::test]
+async fn a_rejection_is_recorded_and_is_the_end() {
+    let world = World::real();
+    let rejected = r#"{"type":"subscription.rejected","reason_code":"rate_limit","reason_message":"later"}"#;
+    let server = Server::saying(&world, whole("429 Later", "", rejected)).await;
+    let dial = Dial { request: Some(REQUEST.to_owned()), ..dial(&format!("{}/aaep/v1", server.http())) };
+    let (ended, kept, _) = record(&plan(dial)).await;
+    assert!(matches!(ended.unwrap().ended, Ended::Rejected(answer) if answer == rejected));
+    assert_eq!(texts(&kept), [REQUEST, rejected]);
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_command_is_recorded_until_it_ends_or_dies() {
+    let command = |script: String| {
+        let argv = ["sh", "-c", &script].map(str::to_owned).to_vec();
+        plan(Dial::to(Target::Command { argv, framing: Framing::Lines }))
+    };
+    let (ended, kept, _) = record(&command(format!("echo '{}'", event(1)))).await;
+    assert!(matches!(ended.unwrap().ended, Ended::ByProducer) && kept.len() == 1);
+    for death in ["exit 3", "printf '{'; kill -9 $$"] {
+        let (ended, kept, _) = record(&command(format!("echo '{}'; {death}", event(1)))).await;
+        let ended = ended.unwrap().ended;
+        assert!(matches!(ended, Ended::Lost(_)) && kept.len() == 1, "{death}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn stopping_is_heeded_at_once_and_a_full_disk_ends_it() {
+    let world = World::real();
+    let server = Server::start(&world, |_, mut socket| async move {
+        write(&mut socket, format!("{STREAM}data: {}\n\n", event(1))).await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let (stop, mut kept) = (Notify::new(), Kept::default());
+    let plan = plan(dial(&server.http()));
+    let mut tell = |told: CaptureNotice<'_>| {
+        if matches!(told, CaptureNotice::Connected { connection: 1, subscription: None }) {
+            stop.notify_one();
+        }
+    };
+    let ended = capture(&world, &plan, &mut kept, &mut tell, stop.notified()).await.unwrap();
+    assert!(matches!(ended.ended, Ended::Stopped), "{ended:?}");
+
+    struct Full;
+    impl Keep for Full {
+        fn put(&mut self, _: &str, _: Direction, _: &Stamp<'_>) -> io::Result<()> {
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        }
+    }
+    let ended = capture(&world, &plan, &mut Full, &mut |_| {}, std::future::pending()).await;
+    assert!(matches!(ended, Err(CaptureError::Keep(_))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_a_right_producer_says_is_right_as_it_is_recorded_on_every_surface() {
+    let world = World::real();
+    let producer =
+        Scripted::start(&world, Behaviour { timeout_seconds: 30, ..Behaviour::default() }).await.unwrap();
+    let base = producer.base().to_owned();
+    let socket = base.replace("http://", "ws://");
+    for (target, shakes) in [
+        (base.clone(), false),
+        (base.clone(), true),
+        (format!("{base}/aaep/v1"), true),
+        (format!("{socket}/ws"), false),
+        (format!("{socket}/ws"), true),
+        (format!("{socket}/aaep/v1/ws"), true),
+    ] {
+        let dial = Dial { request: shakes.then(|| REQUEST.to_owned()), ..dial(&target) };
+        let plan = Plan { auto: Some(Decision::Accept), filter: Filter::default(), ..plan(dial) };
+        let (stop, mut kept) = (Notify::new(), Kept::default());
+        let connected = Notify::new();
+        let mut tell = |told: CaptureNotice<'_>| match told {
+            CaptureNotice::Connected { .. } => connected.notify_one(),
+            told => println!("{told:?}"),
+        };
+        let drive = async {
+            connected.notified().await;
+            let caller = Caller::new(&base, None, SOON).unwrap();
+            let input = serde_json::json!({"kind": "user_input", "text": Scenario::Irreversible.text()});
+            caller.post(&format!("{base}/messages"), input.to_string().as_bytes()).await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        struct Until<'u>(&'u mut Kept, &'u Notify);
+        impl Keep for Until<'_> {
+            fn put(&mut self, text: &str, direction: Direction, stamp: &Stamp<'_>) -> io::Result<()> {
+                self.0.put(text, direction, stamp)?;
+                if text.contains("aaep:agent.session.completed") {
+                    self.1.notify_one();
+                }
+                Ok(())
+            }
+        }
+        let mut keep = Until(&mut kept, &stop);
+        let summary = tokio::select! {
+            summary = capture(&world, &plan, &mut keep, &mut tell, stop.notified()) => summary.unwrap(),
+            () = drive => unreachable!(),
+        };
+        assert!(matches!(summary.ended, Ended::Stopped), "{target}: {summary:?}");
+        assert_eq!(summary.answered, 1, "{target}");
+        let mut checker = Checker::new(Options::default());
+        for (number, (_, _, text)) in kept.0.iter().enumerate() {
+            checker.text(number + 1, text);
+        }
+        checker.finish();
+        let found: Vec<_> = checker
+            .take()
+            .iter()
+            .filter(|finding| finding.rule.id != "prompt.timeout_advice")
+            .map(ToString::to_string)
+            .collect();
+        assert!(found.is_empty(), "{target} {shakes}: {found:#?}\n{:#?}", kept.0);
+        let said_leave = kept.0.last().unwrap().2.contains("subscription.close");
+        assert_eq!(said_leave, shakes, "{target}");
+    }
+    producer.stop().await;
+}

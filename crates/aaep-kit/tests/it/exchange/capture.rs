@@ -1,0 +1,125 @@
+//! Their replay, and our side hearing it; what their capture wrote, replayed here and there.
+
+use std::path::Path;
+
+use recount_aaep_kit::World;
+use recount_aaep_kit::capture::{CaptureNotice, Ended, Filter, Plan, capture};
+use recount_aaep_kit::link::{Dial, Link, Target};
+use recount_aaep_kit::recording::Writer;
+use serde_json::Value;
+
+use crate::exchange::theirs::{PATIENCE, TheirReplay, our_replay, program, recording, run, said, values};
+
+/// Their replay says all lines of a file, replies too, and begins when it is started: who comes misses the beginning.
+/// So it is let say the file again and again, and heard until it was said whole.
+fn whole_round(heard: &[Value], file: &[Value]) -> bool {
+    heard.windows(file.len()).any(|round| round == file)
+}
+
+#[tokio::test]
+async fn our_link_hears_all_that_their_replay_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["good.confirmed", "good.chapter46", "good.extension"] {
+        let file = folder.path().join("recording.jsonl");
+        std::fs::write(&file, recording(name)).unwrap();
+        let lines = values(&recording(name));
+        let theirs = TheirReplay::of(&file, &["--loop", "--speed", "100"]).await;
+        let dial = Dial::to(theirs.url.parse().unwrap());
+        let mut link = Link::open(&World::real(), &dial).await.unwrap();
+        let mut heard: Vec<Value> = Vec::new();
+        while !whole_round(&heard, &lines) {
+            let next = tokio::time::timeout(PATIENCE, link.next()).await.expect("it goes on").unwrap();
+            heard.push(serde_json::from_str(&next.expect("it does not end").text).unwrap());
+            assert!(heard.len() <= 3 * lines.len(), "{name}: {heard:#?}");
+        }
+        link.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_their_capture_wrote_is_replayed_here_and_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first.jsonl"), folder.path().join("second.jsonl"));
+    let recording = recording("good.confirmed");
+    let taken = async |url: &str, file: &std::path::Path, more: &[&str]| {
+        let mut capture = program("aaep-capture");
+        capture.args(["--endpoint", url, "--output"]).arg(file).args(more);
+        let (status, words) = run(&mut capture).await;
+        assert_eq!(status, Some(0), "{words}");
+        values(&std::fs::read_to_string(file).unwrap())
+    };
+    let replay = our_replay(&recording).await;
+    assert_eq!(taken(&replay.url(), &first, &[]).await, said(&recording));
+    // Ours reads it, and says the same again.
+    let replay = our_replay(&std::fs::read_to_string(&first).unwrap()).await;
+    assert_eq!(taken(&replay.url(), &second, &[]).await, said(&recording));
+    // So does theirs.
+    let theirs = TheirReplay::of(&first, &["--loop", "--speed", "100"]).await;
+    let count = (2 * said(&recording).len()).to_string();
+    let heard = taken(&theirs.url, &second, &["--max-events", &count]).await;
+    assert!(whole_round(&heard, &said(&recording)), "{heard:#?}");
+}
+
+/// Records what is at an address, up to so many events.
+async fn our_capture(url: &str, request: Option<&str>, file: &Path, most: Option<u64>) -> Vec<Value> {
+    let target: Target = url.parse().unwrap();
+    let dial = Dial { request: request.map(str::to_owned), ..Dial::to(target) };
+    let filter = Filter::default();
+    let plan = Plan { dial, timeout: Some(PATIENCE), max_events: most, filter, reconnect: false, auto: None };
+    let mut writer = Writer::create(file).unwrap();
+    let mut tell = |_: CaptureNotice<'_>| {};
+    let summary =
+        capture(&World::real(), &plan, &mut writer, &mut tell, std::future::pending()).await.unwrap();
+    writer.finish().unwrap();
+    assert!(matches!(summary.ended, Ended::Enough | Ended::ByProducer), "{summary:?}");
+    values(&std::fs::read_to_string(file).unwrap())
+}
+
+fn events(lines: Vec<Value>) -> Vec<Value> {
+    lines.into_iter().filter(|line| line.get("event_id").is_some()).collect()
+}
+
+#[tokio::test]
+async fn our_capture_takes_all_that_their_replay_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["good.confirmed", "good.chapter46", "good.tool"] {
+        let file = folder.path().join("recording.jsonl");
+        std::fs::write(&file, recording(name)).unwrap();
+        let expected = said(&recording(name));
+        let theirs = TheirReplay::of(&file, &["--loop", "--speed", "100"]).await;
+        let taken = folder.path().join(format!("{name}.taken.jsonl"));
+        let most = u64::try_from(expected.len()).unwrap();
+        let mut heard = events(our_capture(&theirs.url, None, &taken, Some(most)).await);
+        // It begins somewhere; what comes again is kept once.
+        let first = expected.iter().position(|event| *event == heard[0]).expect("it is one of them");
+        heard.rotate_right(first);
+        assert_eq!(heard, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_our_capture_wrote_is_replayed_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (folder.path().join("ours.jsonl"), folder.path().join("theirs.jsonl"));
+    let recording = recording("good.confirmed");
+    let request = "{\"type\":\"subscription.request\",\"aaep_version\":\"1.0.0\",\"subscriber_id\":\"reader\",\
+                   \"capabilities\":{\"supports_confirmation_reply\":true}}";
+    for (surface, request) in [("", None), ("/aaep/v1", Some(request))] {
+        let replay = our_replay(&recording).await;
+        let taken = our_capture(&format!("{}{surface}", replay.url()), request, &ours, None).await;
+        assert_eq!(events(taken.clone()), said(&recording));
+        assert_eq!(
+            taken.len() - said(&recording).len(),
+            if request.is_some() { 2 } else { 0 },
+            "the handshake"
+        );
+        let there = TheirReplay::of(&ours, &["--loop", "--speed", "100"]).await;
+        let mut capture = program("aaep-capture");
+        let count = (2 * taken.len()).to_string();
+        capture.args(["--endpoint", &there.url, "--max-events", &count, "--output"]).arg(&theirs);
+        let (status, words) = run(&mut capture).await;
+        assert_eq!(status, Some(0), "{words}");
+        let heard = values(&std::fs::read_to_string(&theirs).unwrap());
+        assert!(whole_round(&heard, &taken), "{heard:#?}");
+    }
+}

@@ -1,0 +1,41 @@
+//! Our replay, and their capture; their replay of what their capture took from ours.
+
+use crate::exchange::theirs::{PATIENCE, RECORDINGS, our_replay, program, recording, run, said, values};
+
+#[tokio::test]
+async fn their_capture_takes_all_that_our_replay_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in RECORDINGS {
+        let recording = recording(name);
+        let replay = our_replay(&recording).await;
+        let file = folder.path().join(format!("{name}.jsonl"));
+        let mut capture = program("aaep-capture");
+        capture.args(["--endpoint", &replay.url(), "--output"]).arg(&file);
+        let (status, words) = run(&mut capture).await;
+        assert_eq!(status, Some(0), "{name}: {words}");
+        let taken = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(values(&taken), said(&recording), "{name}: {words}");
+        tokio::time::timeout(PATIENCE, replay.ended()).await.expect("all was taken");
+    }
+}
+
+/// Their clock is looked at only when bytes come, so heartbeats decide how late it is.
+#[tokio::test]
+async fn their_capture_ends_in_time_on_a_stream_at_rest() {
+    let recording = recording("good.minimal");
+    let script = recount_aaep_kit::replay::ReplayScript::read(recording.as_bytes(), None).unwrap();
+    let options = recount_aaep_kit::replay::ReplayOptions { stay: true, ..Default::default() };
+    let world = recount_aaep_kit::World::real();
+    let tell = std::sync::Arc::new(|_: recount_aaep_kit::replay::ReplayNotice<'_>| {});
+    let replay = recount_aaep_kit::replay::Replay::start(&world, script, options, tell).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("taken.jsonl");
+    let start = recount_world::moment();
+    let mut capture = program("aaep-capture");
+    capture.args(["--timeout", "3", "--endpoint", &replay.url(), "--output"]).arg(&file);
+    let (status, words) = run(&mut capture).await;
+    assert!(status == Some(0) && words.contains("Stop reason: timeout"), "{words}");
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    assert_eq!(values(&std::fs::read_to_string(&file).unwrap()), said(&recording));
+    replay.stop().await;
+}

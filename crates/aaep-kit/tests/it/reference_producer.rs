@@ -1,0 +1,116 @@
+//! The suite for producers against the protocol's own reference producer (`aaep-minimal-producer` 1.0.0), which breaks
+//! its own specification in ways that are known. Each of them is found, and under the requirement that it breaks.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
+
+use recount_aaep_kit::World;
+use recount_aaep_kit::conformance::producer::{self, Subject};
+use recount_aaep_kit::conformance::{Check, Outcome, Report};
+use recount_aaep_kit::scenario::Scenario;
+use tokio::process::{Child, Command};
+
+use crate::exchange::python::program;
+
+/// How long it may take to start; reached only when it never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Their producer, ended when the test is.
+struct Theirs {
+    _child: Child,
+    url: String,
+}
+
+async fn theirs() -> Theirs {
+    // It takes no port 0, so it is given one that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let place = free.local_addr().expect("it has an address");
+    drop(free);
+    let mut command = Command::new(program("aaep-minimal-producer"));
+    command.args(["--port", &place.port().to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let child = command.spawn().expect("it is installed");
+    let reached = async {
+        while tokio::net::TcpStream::connect(place).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, reached).await.expect("it listens");
+    Theirs { _child: child, url: format!("http://{place}") }
+}
+
+async fn tried(only: &[&str]) -> Report {
+    let theirs = theirs().await;
+    let mut subject = Subject::at(theirs.url.parse().expect("an address"));
+    // It wants none, which is one of the things to find.
+    subject.token = Some("a token".into());
+    subject.patience = Duration::from_secs(4);
+    // A transfer takes it 0.7 seconds, in which nothing shows.
+    subject.silence = Duration::from_secs(1);
+    subject.outlast = Duration::ZERO;
+    subject.quiet = Duration::ZERO;
+    subject.only = only.iter().map(|id| (*id).to_owned()).collect();
+    // Its model knows tools by these words, and calls one in the first session of the process only.
+    subject.sentences.insert(Scenario::Irreversible, "Please transfer 500 dollars to savings.".into());
+    producer::run(&World::real(), &subject, 3, &|_| {}).await.expect("it answers")
+}
+
+fn found(report: &Report, outcome: &Outcome) -> BTreeSet<&'static str> {
+    report.checks.iter().filter(|check| check.outcome == *outcome).map(|check| check.requirement).collect()
+}
+
+fn says(report: &Report, requirement: &str, words: &str) -> bool {
+    let text = |check: &Check| format!("{} {}", check.said, check.evidence.join(" "));
+    report.checks.iter().any(|check| {
+        check.requirement == requirement
+            && matches!(check.outcome, Outcome::Failed | Outcome::Warned)
+            && text(check).contains(words)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_known_to_be_wrong_with_the_reference_producer_is_found() {
+    let report = tried(&[]).await;
+    let text = report.text();
+    let (failed, warned) = (found(&report, &Outcome::Failed), found(&report, &Outcome::Warned));
+    let failures = [
+        ("R-051", "the call is announced before its confirmation"),
+        ("R-180", "no language is said"),
+        ("R-053", "what was typed is repeated in a summary"),
+        ("R-077", "replies without credentials are taken"),
+        ("R-163", "no route looks at credentials"),
+        ("R-078", "replies that do not fit their schema settle a prompt"),
+        ("R-111", "no handshake is answered"),
+        ("R-124", "there is no manifest"),
+    ];
+    for (requirement, what) in failures {
+        assert!(failed.contains(requirement), "{requirement} is not among the failed: {what}\n{text}");
+    }
+    // Its sessions end. That a prompt of it is settled before it can be rejected is no missing end.
+    assert!(!failed.contains("R-031"), "{text}");
+    let warnings = [
+        ("R-096", "prompts come without `awaiting_input`"),
+        ("R-149", "frames have no id, so nobody can come back"),
+        ("R-018", "only `session.started` says its version"),
+    ];
+    for (requirement, what) in warnings {
+        assert!(warned.contains(requirement), "{requirement} is not among the warnings: {what}\n{text}");
+    }
+    assert!(says(&report, "R-051", "before its confirmation"), "{text}");
+    assert!(says(&report, "R-077", "taken with 200"), "{text}");
+    // What it does not do is told, and not taken for right: no error (whose categories are not the protocol's), no
+    // question, no prompt that is waited out (its 300 seconds run by its own clock).
+    let not_shown = |requirement: &str| {
+        let is =
+            |check: &Check| matches!(check.outcome, Outcome::NotShown(_)) && check.requirement == requirement;
+        report.checks.iter().any(is)
+    };
+    for requirement in ["R-033", "R-081", "R-086", "R-094", "R-120"] {
+        assert!(not_shown(requirement), "{requirement}\n{text}");
+    }
+    // What it does right is told as well: bad replies are answered alike.
+    assert!(found(&report, &Outcome::Passed).contains("R-079"), "{text}");
+    assert_eq!(report.reached(), None, "{text}");
+    assert!(report.claim().contains("no AAEP 1.0.0 producer of level 3"), "{text}");
+}

@@ -1,0 +1,135 @@
+//! A recording said again and again: what was new once is new each time, and what belongs together stays together.
+
+use std::collections::BTreeSet;
+
+use recount_aaep_kit::aaep::json::Splitter;
+use recount_aaep_kit::aaep::session::{Checker, Options as Rules};
+use recount_aaep_kit::replay::ReplayOptions;
+use serde_json::Value;
+
+use crate::replay::stage::{Ear, Stage, at_once, recording, said};
+
+/// What looks at how long something took, which is another time in a replay.
+const TAKES_TIME: &[&str] = &["prompt.countdown"];
+
+/// What the rules find in a file.
+fn found(lines: &[String]) -> Vec<(&'static str, usize)> {
+    let mut checker = Checker::new(Rules::default());
+    let mut splitter = Splitter::new();
+    splitter.push(lines.join("\n").as_bytes(), |piece| {
+        checker.piece(piece);
+    });
+    splitter.finish(|piece| {
+        checker.piece(piece);
+    });
+    checker.finish();
+    let found = checker.take();
+    let timeless = found.iter().filter(|finding| !TAKES_TIME.contains(&finding.rule.id));
+    timeless.map(|finding| (finding.rule.id, finding.line)).collect()
+}
+
+/// All ids and tokens of some lines.
+fn ids(lines: &[String]) -> BTreeSet<String> {
+    let names = ["event_id", "session_id", "reply_token", "tool_call_id", "output_id"];
+    let values = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    values.flat_map(|value| names.map(|name| value[name].as_str().map(str::to_owned))).flatten().collect()
+}
+
+async fn texts(ear: &mut Ear, count: usize) -> Vec<String> {
+    ear.some(count).await.into_iter().map(|frame| frame.data).collect()
+}
+
+/// Every recording of the corpus keeps its verdict, round by round, and no id comes twice.
+#[tokio::test]
+async fn each_round_is_new_and_is_as_good_as_the_recording() {
+    let folder = format!("{}/../../testdata/aaep/sessions", env!("CARGO_MANIFEST_DIR"));
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.retain(|name| name.starts_with("good."));
+    assert!(names.len() > 30);
+    for name in names {
+        let recording = recording(name.trim_end_matches(".jsonl"));
+        let said = said(&recording);
+        if said.is_empty() {
+            continue;
+        }
+        let stage = Stage::of(&recording, ReplayOptions { repeat: true, ..at_once() }).await;
+        let mut ear = stage.listen("/events", None).await;
+        let rounds = [texts(&mut ear, said.len()).await, texts(&mut ear, said.len()).await];
+        let verdict = found(&said);
+        let mut known = ids(&said);
+        for round in &rounds {
+            assert_eq!(found(round), verdict, "{name}: {round:#?}");
+            let new = ids(round);
+            assert_eq!(new.len(), ids(&said).len(), "{name}: what was one id is one id");
+            assert!(known.is_disjoint(&new), "{name}");
+            known.extend(new);
+            for (new, old) in round.iter().zip(&said) {
+                let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+                let (new, old) = (value(new), value(old));
+                for kept in
+                    ["type", "sequence_number", "summary_normal", "chunk", "position", "tool", "producer"]
+                {
+                    assert_eq!(new[kept], old[kept], "{name}");
+                }
+                assert!(new["timestamp"].as_str() > old["timestamp"].as_str(), "{name}: it is said now");
+            }
+        }
+        stage.replay.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn ids_in_other_places_are_the_same_as_where_they_belong() {
+    let line = |id: &str, more: &str| {
+        format!(
+            "{{\"type\":\"x:y\",\"event_id\":\"{id}\",\"session_id\":\"sess_1\",\"timestamp\":\"2026-05-24T14:22:21.000Z\",{more}}}"
+        )
+    };
+    let recording = [
+        line("evt_1", r#""tool_call_id":"call_1","a":"evt_9""#),
+        line("evt_2", r#""extra_context":{"of":["evt_1",{"call":"call_1"}],"text":"see evt_1"},"tool_call_id":"toolu-7""#),
+    ]
+    .join("\n");
+    let stage = Stage::of(&recording, ReplayOptions { fresh: true, ..at_once() }).await;
+    let heard = stage.listen("/events", None).await.rest().await;
+    let values: Vec<Value> = heard.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    let (one, two) = (&values[0], &values[1]);
+    assert_ne!(one["event_id"], "evt_1");
+    assert_eq!(two["extra_context"]["of"][0], one["event_id"]);
+    assert_eq!(two["extra_context"]["of"][1]["call"], one["tool_call_id"]);
+    assert_eq!(one["session_id"], two["session_id"]);
+    assert_eq!(two["extra_context"]["text"], "see evt_1", "a text is a text");
+    assert_eq!(one["a"], "evt_9", "nothing here has this id");
+    let odd = two["tool_call_id"].as_str().unwrap();
+    assert!(odd.starts_with("toolu-7-") && odd.len() > 8, "what breaks the grammar breaks it still: {odd}");
+    stage.ends().await;
+}
+
+#[tokio::test]
+async fn who_comes_late_begins_with_the_round_and_who_comes_back_goes_on_in_it() {
+    let recording = recording("good.confirmed");
+    let count = said(&recording).len();
+    // The second round is not over while an answer is due.
+    let stage = Stage::of(&recording, ReplayOptions { repeat: true, hold: true, ..at_once() }).await;
+    let mut ear = stage.listen("/events", None).await;
+    let answer = |token: String| {
+        format!("{{\"type\":\"confirmation.reply\",\"reply_token\":\"{token}\",\"decision\":\"accept\"}}")
+    };
+    let prompt = ear.some(4).await.pop().unwrap();
+    stage.post("/messages", &answer(crate::replay::stage::field(&prompt.data, "reply_token"))).await;
+    ear.some(count - 4).await;
+    let round = ear.some(4).await;
+    assert!(round[0].data.contains("session.started"));
+    let mut late = stage.listen("/events", None).await;
+    assert_eq!(late.some(4).await, round);
+    let mut back = stage.listen("/events", round[1].id.as_deref()).await;
+    assert_eq!(back.some(2).await, round[2..]);
+    // A token of the round before opens nothing.
+    stage.post("/messages", &answer(crate::replay::stage::field(&prompt.data, "reply_token"))).await;
+    let told = stage.told.lock().unwrap().join("\n");
+    assert!(told.contains("outcome: Unknown"), "{told}");
+    stage.replay.stop().await;
+}

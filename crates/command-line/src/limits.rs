@@ -1,0 +1,7 @@
+//! Bounds of this crate, and what happens at them.
+
+/// Columns of a terminal that does not say how many it has.
+pub const COLUMNS_DEFAULT: usize = 80;
+
+/// Bytes of a file that an option or a token is read from; a larger one is refused.
+pub const VALUE_FILE_BYTES_MAX: u64 = 256 * 1024;
