@@ -332,7 +332,17 @@ fn soak_conformance(root: &Path, arguments: &[String]) -> Result<bool> {
     if !build_programs(root)? {
         return Ok(false);
     }
-    let words = ["test", "--locked", "--workspace", "--test", "it", "--", "--nocapture", "--include-ignored", "--exact"];
+    let words = [
+        "test",
+        "--locked",
+        "--workspace",
+        "--test",
+        "it",
+        "--",
+        "--nocapture",
+        "--include-ignored",
+        "--exact",
+    ];
     let mut cargo = command(cargo_program(), root);
     cargo.args(words).arg("process::own_suite::our_own_suite_passes_level_3_over_every_transport");
     cargo.env("RECOUNT_CONFORMANCE_FULL", "1");
@@ -369,7 +379,18 @@ fn soak_disks(root: &Path, arguments: &[String]) -> Result<bool> {
             other => bail!("`soak --disks` does not know {other:?}; it takes --minutes N and --seed N"),
         }
     }
-    let words = ["test", "--locked", "-p", "recount-agent", "--test", "it", "--", "--nocapture", "--include-ignored", "--exact"];
+    let words = [
+        "test",
+        "--locked",
+        "-p",
+        "recount-agent",
+        "--test",
+        "it",
+        "--",
+        "--nocapture",
+        "--include-ignored",
+        "--exact",
+    ];
     let mut cargo = command(cargo_program(), root);
     // Both at the same time, on one processor, too.
     cargo

@@ -12,7 +12,7 @@ pub mod limits;
 mod source;
 mod tail;
 
-/// Futures are boxed so that their bodies are compiled here, once (`docs/decisions/0083`).
+/// Futures are boxed so that their bodies are compiled here, once (`docs/decisions/0085`).
 pub(crate) use async_recursion::async_recursion as boxed;
 
 pub use client::{

@@ -21,7 +21,7 @@ mod work;
 mod write;
 
 /// The future of a handle's method is boxed. Without that, each crate that awaits the method compiles the whole body of the
-/// method, and all that it awaits, once more (`docs/decisions/0083`).
+/// method, and all that it awaits, once more (`docs/decisions/0085`).
 pub(crate) use async_recursion::async_recursion as boxed;
 
 pub use admin::{

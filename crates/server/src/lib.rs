@@ -41,7 +41,7 @@ mod upgradable;
 pub mod verify;
 mod web;
 
-/// Futures are boxed so that their bodies are compiled here, once (`docs/decisions/0083`).
+/// Futures are boxed so that their bodies are compiled here, once (`docs/decisions/0085`).
 pub(crate) use async_recursion::async_recursion as boxed;
 
 pub use agents::default_system_prompt;

@@ -116,6 +116,7 @@ const CRATES: &[CrateEdges] = &[
         ],
         never: &["axum"],
     },
+    CrateEdges { folder: "aaep-cli", uses: &["aaep-kit", "command-line"], never: &["axum"] },
     CrateEdges { folder: "xtask", uses: &[], never: &[] },
 ];
 
@@ -172,7 +173,6 @@ const LAB: &[CrateEdges] = &[
         ],
         never: &[],
     },
-    CrateEdges { folder: "aaep-cli", uses: &["aaep-kit", "command-line"], never: &["axum"] },
     CrateEdges { folder: "playback", uses: &["world"], never: &["reqwest"] },
     CrateEdges { folder: "tier", uses: &[], never: &[] },
 ];
