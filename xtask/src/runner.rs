@@ -23,6 +23,9 @@ const COMMANDS_A_PROCESSOR: usize = 3;
 /// How often the end of a command is looked for: quickly at first, because most tests take milliseconds.
 const POLL: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(15)];
 
+/// After so many jobs a line says how far the run is.
+const PROGRESS_EVERY: usize = 250;
+
 /// Entries in each list of slow tests and slow suites.
 const SLOW_LISTED: usize = 15;
 
@@ -88,6 +91,7 @@ pub(crate) fn run_all(jobs: Vec<Job>, slots: usize, folder: &Path) -> Result<Res
         suite.remaining += 1;
         suite.jobs += 1;
     }
+    let total = jobs.len();
     let queue = Mutex::new(VecDeque::from(jobs));
     let (report, reports) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -108,8 +112,11 @@ pub(crate) fn run_all(jobs: Vec<Job>, slots: usize, folder: &Path) -> Result<Res
             });
         }
         drop(report);
-        for finished in reports {
+        for (done, finished) in (1..).zip(reports) {
             results.add(finished);
+            if done % PROGRESS_EVERY == 0 {
+                println!("{done} of {total} done");
+            }
         }
     });
     Ok(results)

@@ -184,6 +184,7 @@ async fn what_nobody_can_answer_any_more_is_not_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "full: mutants"]
 async fn every_fault_shows_and_a_right_producer_is_the_same_each_time() {
     use futures_util::{StreamExt as _, stream};
     let only = std::env::var("ONLY").unwrap_or_default();

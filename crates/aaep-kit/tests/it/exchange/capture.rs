@@ -17,6 +17,7 @@ fn whole_round(heard: &[Value], file: &[Value]) -> bool {
 }
 
 #[tokio::test]
+#[ignore = "full: needs the public AAEP tools"]
 async fn our_link_hears_all_that_their_replay_says() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["good.confirmed", "good.chapter46", "good.extension"] {
@@ -37,6 +38,7 @@ async fn our_link_hears_all_that_their_replay_says() {
 }
 
 #[tokio::test]
+#[ignore = "full: needs the public AAEP tools"]
 async fn what_their_capture_wrote_is_replayed_here_and_there() {
     let folder = tempfile::tempdir().unwrap();
     let (first, second) = (folder.path().join("first.jsonl"), folder.path().join("second.jsonl"));
@@ -80,6 +82,7 @@ fn events(lines: Vec<Value>) -> Vec<Value> {
 }
 
 #[tokio::test]
+#[ignore = "full: needs the public AAEP tools"]
 async fn our_capture_takes_all_that_their_replay_says() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["good.confirmed", "good.chapter46", "good.tool"] {
@@ -98,6 +101,7 @@ async fn our_capture_takes_all_that_their_replay_says() {
 }
 
 #[tokio::test]
+#[ignore = "full: needs the public AAEP tools"]
 async fn what_our_capture_wrote_is_replayed_there() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (folder.path().join("ours.jsonl"), folder.path().join("theirs.jsonl"));

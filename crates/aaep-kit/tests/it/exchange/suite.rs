@@ -16,6 +16,7 @@ async fn tried(announce_sessions: bool) -> public_suite::SuiteRun {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "full: needs the public AAEP suite"]
 async fn the_suite_takes_the_first_message_for_the_session_and_misses_its_start() {
     let run = tried(false).await;
     assert_eq!((run.status, run.failed("error")), (Some(1), vec!["L1-LIFE-004"]), "{}", run.output);
