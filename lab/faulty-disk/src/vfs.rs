@@ -121,6 +121,7 @@ fn opened(file: *mut ffi::sqlite3_file) -> Option<OpenFile> {
 }
 
 /// Waits on the calling thread, as a slow disk makes it wait.
+#[expect(clippy::disallowed_methods, reason = "a slow disk blocks the thread that uses it")]
 fn wait(delay: Duration) {
     if !delay.is_zero() {
         std::thread::sleep(delay);
