@@ -76,20 +76,13 @@ fn read_artifact(line: &str) -> Result<Option<Program>> {
 }
 
 /// A job for each test of these programs, in the order in which they should start.
-pub(crate) fn jobs(
-    programs: &[Program],
-    tier: Tier,
-    filter: Option<&str>,
-    target: &Path,
-) -> Result<Vec<Job>> {
+pub(crate) fn jobs(programs: &[Program], tier: Tier, target: &Path) -> Result<Vec<Job>> {
     let mut found: Vec<(u64, Job)> = Vec::new();
     for program in programs {
         let size = std::fs::metadata(&program.path)?.len();
         let of_full = list(program, true)?;
         for test in list(program, false)? {
-            let is_of_full = of_full.contains(&test);
-            let is_chosen = filter.is_none_or(|text| format!("{} {test}", program.suite).contains(text));
-            if (is_of_full && tier == Tier::Change) || !is_chosen {
+            if tier == Tier::Change && of_full.contains(&test) {
                 continue;
             }
             let mut command = run(program);
@@ -103,7 +96,7 @@ pub(crate) fn jobs(
     // Without times, the largest programs first: they have the tests that start servers.
     let times = read_times(target);
     found.sort_by_key(|(size, job)| {
-        let time = times.get(&format!("{} {}", job.suite, job.name)).copied().unwrap_or_default();
+        let time = times.get(&job.full_name()).copied().unwrap_or_default();
         std::cmp::Reverse((time, *size))
     });
     Ok(found.into_iter().map(|(_, job)| job).collect())

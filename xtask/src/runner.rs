@@ -37,6 +37,13 @@ pub(crate) struct Job {
     pub(crate) command: Command,
 }
 
+impl Job {
+    /// The name in lists of times and failures, and what a filter is looked for in.
+    pub(crate) fn full_name(&self) -> String {
+        format!("{} {}", self.suite, self.name)
+    }
+}
+
 /// What became of all jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Results {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::child::{build_programs, cargo, cargo_program, command, target_folder, watch};
 use crate::contract;
 use crate::disk;
-use crate::programs::{self, Program, Tier};
+use crate::programs::{self, Tier};
 use crate::runner::{self, Job};
 use crate::setup::{Machine, Setup};
 use crate::tidy as rules;
@@ -111,6 +111,13 @@ impl Plan {
         let chosen = only.unwrap_or_else(|| STEPS.into_iter().filter(|step| step.is_of(tier)).collect());
         let (left_out, steps) = chosen.into_iter().partition(|step| skip_browser && *step == Step::Browser);
         Ok(Plan { tier, steps, left_out, filter })
+    }
+}
+
+impl Plan {
+    /// Whether the filter lets this test, suite and name, run.
+    fn runs(&self, full_name: &str) -> bool {
+        self.filter.as_deref().is_none_or(|text| full_name.contains(text))
     }
 }
 
@@ -229,8 +236,9 @@ fn run_shared(
         }
         if steps.contains(&Step::Tests) {
             jobs.push(doc_tests(root));
-            jobs.extend(tests(&programs, plan, &target)?);
+            jobs.extend(programs::jobs(&programs, plan.tier, &target)?);
         }
+        jobs.retain(|job| plan.runs(&job.full_name()));
         let slots = runner::slots();
         println!("{} tests, {slots} at a time", jobs.len());
         let results = runner::run_all(jobs, slots, &target.join("test-output"))?;
@@ -258,10 +266,6 @@ fn install(root: &Path, plan: &Plan, steps: &[Step], setup: &mut Setup<Machine>)
     let chromium = setup.chromium()?;
     setup.node_packages(&root.join("web-tests"), &[])?;
     Ok(Some(chromium))
-}
-
-fn tests(programs: &[Program], plan: &Plan, target: &Path) -> Result<Vec<Job>> {
-    programs::jobs(programs, plan.tier, plan.filter.as_deref(), target)
 }
 
 /// The examples in documentation, which cargo builds and runs itself. Of one crate alone it would build dependencies with
@@ -519,8 +523,9 @@ mod tests {
         assert_eq!(parse("--full", true).unwrap().steps, STEPS);
         assert_eq!(parse("--only lints,tidy", false).unwrap().steps, [Step::Tidy, Step::Lints]);
         let some = parse("--full --only=tests --filter crash", true).unwrap();
-        assert_eq!((some.tier, some.steps), (Tier::Full, vec![Step::Tests]));
-        assert_eq!(some.filter.as_deref(), Some("crash"));
+        assert_eq!((some.tier, some.steps.as_slice()), (Tier::Full, &[Step::Tests][..]));
+        assert!(some.runs("cli::it crash::a_course") && !some.runs("simulation 12 seeds"));
+        assert!(change.runs("simulation 12 seeds"));
         for wrong in ["--only", "--only=", "--only nothing", "--fast", "--filter", "--full=yes"] {
             parse(wrong, false).expect_err(wrong);
         }

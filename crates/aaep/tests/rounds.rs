@@ -122,7 +122,17 @@ fn round(way: &str, lines: &[&str], findings: &mut usize) -> Result<u64, Box<dyn
     Ok(events)
 }
 
+/// The name of the comparison, for programs that list tests before they run them.
+const COMPARISON: &str = "every_way_reads_the_same_number_of_events";
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let is_given = |option: &str| std::env::args().any(|argument| argument == option);
+    if is_given("--list") {
+        if !is_given("--ignored") {
+            println!("{COMPARISON}: test");
+        }
+        return Ok(());
+    }
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let mut findings = 0;
