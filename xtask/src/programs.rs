@@ -87,9 +87,7 @@ pub(crate) fn jobs(programs: &[Program], tier: Tier, target: &Path) -> Result<Ve
             }
             let mut command = run(program);
             command.args([&test, "--exact", "--include-ignored", "--nocapture"]);
-            if tier == Tier::Full {
-                command.env(FACTOR, FULL_FACTOR).env("PROPTEST_CASES", FULL_CASES);
-            }
+            multiply_cases(&mut command, tier);
             found.push((size, Job { suite: program.suite.clone(), name: test, command }));
         }
     }
@@ -100,6 +98,13 @@ pub(crate) fn jobs(programs: &[Program], tier: Tier, target: &Path) -> Result<Ve
         std::cmp::Reverse((time, *size))
     });
     Ok(found.into_iter().map(|(_, job)| job).collect())
+}
+
+/// Lets tests that draw cases draw as many as the tier asks for.
+pub(crate) fn multiply_cases(command: &mut Command, tier: Tier) {
+    if tier == Tier::Full {
+        command.env(FACTOR, FULL_FACTOR).env("PROPTEST_CASES", FULL_CASES);
+    }
 }
 
 fn list(program: &Program, only_ignored: bool) -> Result<Vec<String>> {

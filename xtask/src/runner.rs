@@ -14,9 +14,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// A command still running after this time is killed and has failed.
-pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(900);
-
 /// Commands at a time for each processor, because most of the long ones wait.
 const COMMANDS_A_PROCESSOR: usize = 3;
 
@@ -88,9 +85,9 @@ pub(crate) fn slots() -> usize {
     COMMANDS_A_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs all jobs in the given order, `slots` at a time, and prints failures as they come. Output is kept below `folder`
-/// while a job runs.
-pub(crate) fn run_all(jobs: Vec<Job>, slots: usize, folder: &Path) -> Result<Results> {
+/// Runs all jobs in the given order, `slots` at a time, and prints failures as they come. A job still running after
+/// `limit` is killed and has failed. Output is kept below `folder` while a job runs.
+pub(crate) fn run_all(jobs: Vec<Job>, slots: usize, limit: Duration, folder: &Path) -> Result<Results> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut results = Results::default();
     for job in &jobs {
@@ -109,7 +106,7 @@ pub(crate) fn run_all(jobs: Vec<Job>, slots: usize, folder: &Path) -> Result<Res
                 loop {
                     let Some(job) = queue.lock().expect("no worker panics").pop_front() else { return };
                     let start = Instant::now();
-                    let outcome = run_one(job.command, &output);
+                    let outcome = run_one(job.command, limit, &output);
                     let elapsed = start.elapsed();
                     let finished = Finished { suite: job.suite, name: job.name, outcome, elapsed };
                     if report.send(finished).is_err() {
@@ -138,7 +135,7 @@ impl Results {
             Ok(Ending { status: Some(status), .. }) if status.success() => self.passed += 1,
             Ok(Ending { status, output, .. }) => {
                 let why = status.map_or_else(
-                    || format!("killed after {} s", TIME_LIMIT.as_secs()),
+                    || format!("killed after {} s", elapsed.as_secs()),
                     |status| status.to_string(),
                 );
                 println!("---- {full_name}\n{output}---- FAILED: {full_name}: {why}");
@@ -237,28 +234,28 @@ fn take_times(output: &mut String) -> Duration {
     Duration::from_secs_f64(sum.max(0.0))
 }
 
-fn run_one(command: Command, output: &Path) -> Result<Ending> {
+fn run_one(command: Command, limit: Duration, output: &Path) -> Result<Ending> {
     let mut command = timed(&command);
     let file = File::create(output).with_context(|| format!("cannot write {}", output.display()))?;
     // A group of its own, so that a test which is killed takes the servers it started with it.
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot run {:?}", command.get_program()))?;
-    let status = wait(&mut child)?;
+    let status = wait(&mut child, limit)?;
     let output = std::fs::read(output).with_context(|| format!("cannot read {}", output.display()))?;
     let mut output = String::from_utf8_lossy(&output).into_owned();
     let processor = take_times(&mut output);
     Ok(Ending { status, output, processor })
 }
 
-/// `None` when the command was killed at [`TIME_LIMIT`].
-fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
+/// `None` when the command was killed at the limit.
+fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
         let elapsed = start.elapsed();
-        if elapsed > TIME_LIMIT {
+        if elapsed > limit {
             let group = format!("-{}", child.id());
             Command::new("kill").args(["-KILL", "--", &group]).status().context("cannot run kill")?;
             child.wait()?;
@@ -271,6 +268,8 @@ fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
 
     fn job(name: &str, script: &str) -> Job {
         let mut command = Command::new("sh");
@@ -287,7 +286,7 @@ mod tests {
             name: "missing".into(),
             command: Command::new("/no/such/program"),
         });
-        let results = run_all(jobs, 2, folder.path()).unwrap();
+        let results = run_all(jobs, 2, LIMIT, folder.path()).unwrap();
         assert_eq!(results.passed, 1);
         let mut failed = results.failed.clone();
         failed.sort();
@@ -308,6 +307,14 @@ mod tests {
     }
 
     #[test]
+    fn what_runs_too_long_is_killed_with_its_children() {
+        let folder = tempfile::tempdir().unwrap();
+        let jobs = vec![job("endless", "sleep 1000 & wait")];
+        let results = run_all(jobs, 1, Duration::from_millis(50), folder.path()).unwrap();
+        assert_eq!(results.failed, ["shell endless"]);
+    }
+
+    #[test]
     fn jobs_run_side_by_side() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
@@ -315,7 +322,7 @@ mod tests {
         // Each of the two waits for the other one to open the pipe.
         let pipe = pipe.display();
         let jobs = vec![job("write", &format!("echo x > {pipe}")), job("read", &format!("cat {pipe}"))];
-        let results = run_all(jobs, 2, folder.path()).unwrap();
+        let results = run_all(jobs, 2, LIMIT, folder.path()).unwrap();
         assert_eq!((results.passed, results.failed.len()), (2, 0));
     }
 }

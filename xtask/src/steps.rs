@@ -40,9 +40,9 @@ const STEPS: [Step; 8] = [
     Step::Agents,
 ];
 
-/// Seeds of the simulation in each tier.
-const CHANGE_SEEDS: &str = "12";
-const FULL_SEEDS: &str = "600";
+/// Seeds of the simulation that one process plays, and the number of processes.
+const CHANGE_SIMULATION: (u64, u64) = (12, 1);
+const FULL_SIMULATION: (u64, u64) = (60, 10);
 
 impl Step {
     fn name(self) -> &'static str {
@@ -229,10 +229,10 @@ fn run_shared(
     timed(&names.join(" + "), rows, || {
         let mut jobs = Vec::new();
         if steps.contains(&Step::Simulation) {
-            jobs.push(simulation(root, &target, plan.tier));
+            jobs.extend(simulation(root, &target, plan.tier));
         }
         if steps.contains(&Step::Browser) {
-            jobs.extend(browser(root, &target, chromium.as_deref())?);
+            jobs.extend(browser(root, &target, chromium.as_deref(), plan.tier)?);
         }
         if steps.contains(&Step::Tests) {
             jobs.push(doc_tests(root));
@@ -241,13 +241,22 @@ fn run_shared(
         jobs.retain(|job| plan.runs(&job.full_name()));
         let slots = runner::slots();
         println!("{} tests, {slots} at a time", jobs.len());
-        let results = runner::run_all(jobs, slots, &target.join("test-output"))?;
+        let results = runner::run_all(jobs, slots, time_limit(plan.tier), &target.join("test-output"))?;
         programs::keep_times(&target, &results.times)?;
         print!("\n{}", results.slowest());
         counts = Some(results.counts());
         Ok(results.failed.is_empty() && results.passed > 0)
     });
     Ok(counts)
+}
+
+/// How long one test may take, on a machine that is busy with other things as well.
+fn time_limit(tier: Tier) -> Duration {
+    match tier {
+        Tier::Change => Duration::from_secs(15 * 60),
+        // Random tests have ten times as many cases.
+        Tier::Full => Duration::from_secs(60 * 60),
+    }
 }
 
 /// Installs what the tests of these steps start. Returns the browser.
@@ -276,11 +285,17 @@ fn doc_tests(root: &Path) -> Job {
     Job { suite: "documentation".into(), name: "examples".into(), command: cargo }
 }
 
-fn simulation(root: &Path, target: &Path, tier: Tier) -> Job {
-    let mut command = command(target.join("debug/recount-sim"), root);
-    let seeds = if tier == Tier::Full { FULL_SEEDS } else { CHANGE_SEEDS };
-    command.args(["fixed", "--seeds", seeds]);
-    Job { suite: "simulation".into(), name: format!("{seeds} seeds"), command }
+/// Parts of the simulation, because one process with all seeds would be the longest of the whole run.
+fn simulation(root: &Path, target: &Path, tier: Tier) -> Vec<Job> {
+    let (seeds, parts) = if tier == Tier::Full { FULL_SIMULATION } else { CHANGE_SIMULATION };
+    let part = |part: u64| {
+        let first = part * seeds;
+        let mut command = command(target.join("debug/recount-sim"), root);
+        command.args(["fixed", "--seeds", &seeds.to_string(), "--from", &first.to_string()]);
+        let name = format!("seeds {first} to {}", first + seeds - 1);
+        Job { suite: "simulation".into(), name, command }
+    };
+    (0..parts).map(part).collect()
 }
 
 /// Clippy, on libraries and programs and what `more` selects.
@@ -432,11 +447,12 @@ pub(crate) fn tidy(root: &Path) -> Result<bool> {
 }
 
 /// A job for each file of browser tests.
-fn browser(root: &Path, target: &Path, chromium: Option<&Path>) -> Result<Vec<Job>> {
+fn browser(root: &Path, target: &Path, chromium: Option<&Path>, tier: Tier) -> Result<Vec<Job>> {
     let folder = root.join("web-tests");
     let jobs = test_files(&folder)?.into_iter().map(|file| {
         let mut node = node_test(target, &folder, Path::new("node"));
         node.arg(&file);
+        programs::multiply_cases(&mut node, tier);
         if let Some(chromium) = chromium {
             node.env("RECOUNT_CHROMIUM", chromium);
         }

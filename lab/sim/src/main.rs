@@ -14,7 +14,7 @@ use recount_sim::trace::Counts;
 use recount_sim::{engine_play, rules};
 use recount_world::{Clock, Entropy, SystemClock, SystemEntropy};
 
-const USAGE: &str = "usage: recount-sim fixed [--seeds N] | random --seconds N | seed N";
+const USAGE: &str = "usage: recount-sim fixed [--seeds N] [--from SEED] | random --seconds N | seed N";
 
 /// Seeds of `fixed` for the engine.
 const FIXED_SEEDS: &str = "60";
@@ -32,8 +32,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match *arguments {
-        ["fixed"] => fixed(FIXED_SEEDS),
-        ["fixed", "--seeds", seeds] => fixed(seeds),
+        ["fixed"] => fixed(FIXED_SEEDS, "0"),
+        ["fixed", "--seeds", seeds] => fixed(seeds, "0"),
+        ["fixed", "--seeds", seeds, "--from", first] => fixed(seeds, first),
         ["random", "--seconds", seconds] => random(seconds),
         ["seed", seed] => one(seed),
         _ => Err(anyhow::anyhow!("{USAGE}")),
@@ -161,16 +162,17 @@ fn all_players(
     }
 }
 
-/// Plays the engine with seeds from 0 on, and the rules with [`RULES_PER_ENGINE`] times as many.
-fn fixed(seeds: &str) -> anyhow::Result<()> {
+/// Plays the engine with seeds from the first on, and the rules with [`RULES_PER_ENGINE`] times as many.
+fn fixed(seeds: &str, first: &str) -> anyhow::Result<()> {
     let engine_seeds: u64 = seeds.parse().context(USAGE)?;
-    let all_seeds = engine_seeds * (1 + RULES_PER_ENGINE);
+    let first: u64 = first.parse().context(USAGE)?;
+    let all_seeds = engine_seeds.saturating_mul(1 + RULES_PER_ENGINE);
     let start_ms = SystemClock.now_ms();
     let sum = all_players(move |n, sum| {
         if n < engine_seeds {
-            play_engine(n, n.is_multiple_of(TWICE_EVERY), sum)?;
+            play_engine(first.wrapping_add(n), n.is_multiple_of(TWICE_EVERY), sum)?;
         } else if n < all_seeds {
-            play_rules(n - engine_seeds, sum)?;
+            play_rules((n - engine_seeds).wrapping_add(first.wrapping_mul(RULES_PER_ENGINE)), sum)?;
         }
         Ok(n + 1 < all_seeds)
     })?;
