@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use tempfile::TempDir;
 
 use super::*;
@@ -239,16 +240,22 @@ fn two_trees() -> impl Strategy<Value = (Files, Files)> {
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+/// Each case starts git many times, so the cases are counted here: `PROPTEST_CASES` of the full tier is for quick ones.
+fn for_some_cases<S: Strategy>(strategy: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+    let cases = u32::try_from(recount_tier::times(24)).unwrap();
+    let config = ProptestConfig { failure_persistence: None, cases, ..ProptestConfig::default() };
+    TestRunner::new(config).run(&strategy, test).unwrap_or_else(|error| panic!("{error}"));
+}
 
-    /// What git writes of two trees is applied as git does, and taken back by the inverse.
-    #[test]
-    fn a_diff_of_git_gives_gits_tree_and_its_inverse_the_first((before, after) in two_trees(), renames: bool) {
+/// What git writes of two trees is applied as git does, and taken back by the inverse.
+#[test]
+fn a_diff_of_git_gives_gits_tree_and_its_inverse_the_first() {
+    for_some_cases((two_trees(), any::<bool>()), |((before, after), renames)| {
         let repository = Repository::new();
         let (old, new) = (repository.tree_of(&before), repository.tree_of(&after));
         let renames = if renames { "--find-renames=20%" } else { "--no-renames" };
-        let text = repository.git(&["diff-tree", "-p", "--binary", "--full-index", renames, &old, &new], None);
+        let text =
+            repository.git(&["diff-tree", "-p", "--binary", "--full-index", renames, &old, &new], None);
         if text.is_empty() {
             prop_assert_eq!(before, after);
             return Ok(());
@@ -266,11 +273,14 @@ proptest! {
         repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&inverse.written()));
         prop_assert_eq!(repository.add(), old);
         prop_assert_eq!(inverse.inverse().unwrap().apply(&before), patch.apply(&before));
-    }
+        Ok(())
+    });
+}
 
-    /// What is written here of two trees git takes, and gives the second one.
-    #[test]
-    fn git_takes_what_is_written((before, after) in two_trees()) {
+/// What is written here of two trees git takes, and gives the second one.
+#[test]
+fn git_takes_what_is_written() {
+    for_some_cases(two_trees(), |(before, after)| {
         let patch = between(&before, &after);
         prop_assert_eq!(&changed(&before, patch.apply(&before).unwrap()), &after);
         if patch.files.is_empty() {
@@ -285,7 +295,12 @@ proptest! {
         let inverse = patch.inverse().unwrap();
         repository.git(&["apply", "--index", "--whitespace=nowarn", "-"], Some(&inverse.written()));
         prop_assert_eq!(repository.add(), old);
-    }
+        Ok(())
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
 
     /// A tree that differs in a file of the diff is refused, unless the difference is in lines that it does not name.
     #[test]

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use futures_util::future::BoxFuture;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use recount_agent::tool::{Assessment, How, Job, Keep, Outcome, Targets, Tool};
 use recount_engine::{
     ApplyTo, ArtifactFilter, ArtifactRow, Error, FoundArtifact, ListQuery, Narrowing, Order, PatchAction,
@@ -445,16 +446,19 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 1..8)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10) })]
-
-    /// H-134: the applied patches of a run, applied by git to the tree that it began with, give the tree that it left; and
-    /// reverted one after the other, the last first, they give the first tree again.
-    #[test]
-    fn applied_patches_give_the_final_tree_again(edits in edits()) {
+/// H-134: the applied patches of a run, applied by git to the tree that it began with, give the tree that it left; and
+/// reverted one after the other, the last first, they give the first tree again. Each case is a run, so the cases are
+/// counted here: `PROPTEST_CASES` of the full tier is for quick ones.
+#[test]
+fn applied_patches_give_the_final_tree_again() {
+    let cases = u32::try_from(recount_tier::times(10)).unwrap();
+    let config = ProptestConfig { failure_persistence: None, cases, ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&edits(), |edits| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(replayed(edits));
-    }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
 async fn replayed(edits: Vec<Edit>) {
