@@ -4,9 +4,11 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -119,19 +121,24 @@ class Server {
     return stdout.trim();
   }
 
-  /// Sends JSON text as it is, and answers the text that came back.
+  /// Sends JSON text as it is, and answers the text that came back. On a connection of its own: one from before a kill
+  /// may still look open.
   async request(method, path, body) {
-    const response = await fetch(this.origin + path, {
+    const request = httpRequest(this.origin + path, {
       method,
+      agent: false,
       headers: {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...(this.token ? { authorization: `Bearer ${this.token}` } : {}),
       },
-      body,
     });
-    const text = await response.text();
-    if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`);
-    return text;
+    request.end(body);
+    const [response] = await once(request, 'response');
+    const answer = await text(response);
+    if (response.statusCode < 200 || response.statusCode > 299) {
+      throw new Error(`${method} ${path} answered ${response.statusCode}: ${answer}`);
+    }
+    return answer;
   }
 }
 
