@@ -7,9 +7,10 @@ import { after, before, test } from 'node:test';
 import { launch, openPage } from './browser.mjs';
 import { startServer } from './server.mjs';
 import { Producer, createRun } from './story.mjs';
+import { times } from './tier.mjs';
 
 const TEST = { timeout: 300_000 };
-const SEEDS = process.env.RECOUNT_SEED ? [Number(process.env.RECOUNT_SEED)] : [1, 20261126];
+const SEEDS = process.env.RECOUNT_SEED ? [Number(process.env.RECOUNT_SEED)] : Array.from({ length: times(1) }, (_, at) => at + 1);
 const TURNS = 6;
 const WORDS_OF_A_TURN = 60;
 const RELOADS = 8;

@@ -1,5 +1,5 @@
-//! Servers under load are killed two hundred times, while they seal and prune; nothing that was acknowledged
-//! may be missing but what a marker names. Four courses of fifty kills, so that two can go on side by side.
+//! Servers under load are killed while they seal and prune; nothing that was acknowledged may be missing but what a
+//! marker names. The change tier has one course of thirty kills, the full tier four of fifty.
 //!
 //! Several producers append to a few runs over HTTP and repeat what was not acknowledged; beside them short
 //! runs come, end and are pruned (see `crash/passing.rs`). After each start: acknowledged events are at their
@@ -20,6 +20,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use recount_client::request::{AppendEvents, CreateRun, NewEvent, Producer};
 use recount_client::{Client, ClientError, Source, Tail, Told, Until};
+use recount_tier::times;
 use recount_world::{Entropy, SeededEntropy};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -32,8 +33,9 @@ const RUNS: usize = 3;
 const PRODUCERS_A_RUN: usize = 2;
 /// Short runs at a time.
 const PASSERS: usize = 3;
-/// Of one course.
-const KILLS: u64 = 50;
+/// Of one course, in the change tier and at most.
+const KILLS: u64 = 30;
+const KILLS_MAX: u64 = 50;
 /// After so many kills everything is read again from the start.
 const WHOLE_EVERY: u64 = 25;
 
@@ -352,7 +354,7 @@ async fn nothing_acknowledged_is_lost_and_nothing_comes_twice_on_a_fourth_course
 
 async fn take(course: u64) {
     let seed = from_environment("RECOUNT_CRASH_SEED", 20_260_502) + course;
-    let kills = from_environment("RECOUNT_CRASH_KILLS", KILLS);
+    let kills = from_environment("RECOUNT_CRASH_KILLS", times(KILLS).min(KILLS_MAX));
     let data = tempfile::tempdir().unwrap();
     let server = spawn(data.path(), "127.0.0.1:0").listening();
     let client = Client::new(&server.url(), None).unwrap();

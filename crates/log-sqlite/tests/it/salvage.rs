@@ -8,6 +8,7 @@ use recount_log::{Append, Cut, FaultKind, Store, Tail};
 use recount_log_conformance::{ALL, block_on, both};
 use recount_log_sqlite::salvage::{Salvage, Stream};
 use recount_log_sqlite::{SqliteOptions, SqliteStore, high_water};
+use recount_tier::times;
 
 use super::work::{Dice, close, land, open, records, row, scratch};
 
@@ -203,8 +204,8 @@ fn a_sound_store_is_salvaged_whole_with_places_heads_rows_and_blobs() {
 
 #[test]
 fn flipped_bits_cost_what_they_hit_and_nothing_else() {
-    let mut kept = 0;
-    for seed in 0..60 {
+    let (mut kept, seeds) = (0, times(18));
+    for seed in 0..seeds {
         let original = original(seed % 3 == 0);
         let name = if seed % 6 == 0 { "recount.db-wal" } else { "recount.db" };
         let path = original.folder.path().join(name);
@@ -217,7 +218,8 @@ fn flipped_bits_cost_what_they_hit_and_nothing_else() {
         // A page of names is the most that one bit costs.
         kept += count.whole;
     }
-    assert!(kept > 60 * STREAMS as usize / 2, "{kept} whole streams of {}", 60 * STREAMS);
+    let all = usize::try_from(seeds * STREAMS).unwrap();
+    assert!(kept > all / 2, "{kept} whole streams of {all}");
 }
 
 /// Whose records were in a damaged group, its index says; no other stream may have lost any there, also at the end.
