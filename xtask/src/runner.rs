@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_too_long_is_killed_with_its_children() {
+    fn a_job_that_exceeds_the_limit_is_killed_and_has_failed() {
         let folder = tempfile::tempdir().unwrap();
         let jobs = vec![job("endless", "sleep 1000 & wait")];
         let results = run_all(jobs, 1, Duration::from_millis(50), folder.path()).unwrap();

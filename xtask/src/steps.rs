@@ -112,9 +112,7 @@ impl Plan {
         let (left_out, steps) = chosen.into_iter().partition(|step| skip_browser && *step == Step::Browser);
         Ok(Plan { tier, steps, left_out, filter })
     }
-}
 
-impl Plan {
     /// Whether the filter lets this test, suite and name, run.
     fn runs(&self, full_name: &str) -> bool {
         self.filter.as_deref().is_none_or(|text| full_name.contains(text))

@@ -14,7 +14,7 @@ use recount_sim::trace::Counts;
 use recount_sim::{engine_play, rules};
 use recount_world::{Clock, Entropy, SystemClock, SystemEntropy};
 
-const USAGE: &str = "usage: recount-sim fixed [--seeds N] [--from SEED] | random --seconds N | seed N";
+const USAGE: &str = "usage: recount-sim fixed [--seeds N [--from SEED]] | random --seconds N | seed N";
 
 /// Seeds of `fixed` for the engine.
 const FIXED_SEEDS: &str = "60";
